@@ -30,6 +30,11 @@ class SystemClock:
 SYSTEM_CLOCK = SystemClock()
 
 
+def boot_seconds() -> float:
+    """Return seconds that also count while the process, or the whole machine, sleeps."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
 def epoch_ms() -> int:
     """Return the milliseconds since the epoch, for rows and records with a time."""
     return int(time.time() * 1000)

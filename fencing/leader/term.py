@@ -6,8 +6,9 @@ that was captured inside the rebalance callback while this member owned the part
 
 A term begins with four steps. 1: capture the metadata. 2: `init_transactions`, and end hanging transactions of the id's
 older epochs on the config topic (invariant 13), which the marker of this leader's next commit would make visible. 3:
-commit one transaction with the metadata before anything else. 4: read the config topic to its end. Then it writes, and
-checks each write's precondition at the end of the log.
+commit one transaction with the metadata before anything else. 4: read the config topic to its end; what this process
+has read of it before need not be read again (`StatePublisher`). Then it writes, and checks each write's precondition at
+the end of the log.
 
 That check reads nothing as long as only this leader writes: what it has committed it knows. A write is decided on the
 state in memory, and before the commit the offsets of its records tell whether they stand right behind that state. If
@@ -32,7 +33,7 @@ from ringfence.fencing.offsets.ledger_keys import log_partition_of
 from ringfence.fencing.request_context import RequestContext
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_encryption import NO_KEYS, EncryptionWatch, Vault, encrypt
-from ringfence.fencing.topics.config_log import ConfigLog
+from ringfence.fencing.topics.config_log import ConfigLog, StatePublisher
 from ringfence.fencing.topics.config_record import ConnectorScopedRecord
 from ringfence.fencing.topics.config_records import ConfigRecord, encode
 from ringfence.fencing.topics.leader_stamps import Stamper
@@ -73,13 +74,13 @@ class Term:
         clock: Clock = SYSTEM_CLOCK,
         *,
         stamper: Stamper | None = None,
-        on_records: Callable[[Sequence[LogRecord]], None] = lambda _: None,
         vault: Vault = NO_KEYS,
         on_write: Callable[[], None] = lambda: None,
+        publisher: StatePublisher | None = None,
     ) -> None:
         """owns: whether this member still owns the partition, as far as it knows. stamper: records who wrote a record.
-        on_records: called with all records of the config topic, each once. vault: encrypts and decrypts configurations.
-        on_write: called when `state` contains what was written.
+        vault: encrypts and decrypts configurations. on_write: called when `state` contains what was written. publisher:
+        of the process's states, which need not be read again; None for one of the term's own.
         """
         self._on_write = on_write
         self._stamper = stamper
@@ -93,14 +94,9 @@ class Term:
         self._wrote_as = -1  # the producer id of the last transaction: the next one's may be another
         self._claimed = False  # a claim that failed halfway leaves a producer that must not write
         self._vault = vault
-        self.encryption = EncryptionWatch(vault)
-        """Which configurations must be written again, encrypted with another key."""
-
-        def look(records: Sequence[LogRecord]) -> None:
-            self.encryption.look(records)
-            on_records(records)
-
-        self._log = ConfigLog(connection, config_topic, on_records=look, vault=vault, keep_reader=True)
+        own = None if publisher is not None else StatePublisher(config_topic, vault, watches_encryption=True)
+        # Where somebody else follows the topic, there is hardly ever anything to read.
+        self._log = ConfigLog(connection, config_topic, publisher=publisher or own, keep_reader=own is not None)
         self._over: str | None = None
         self.in_doubt = False
         """Whether the last write failed after its commit was sent, and its outcome has not been read yet."""
@@ -109,6 +105,11 @@ class Term:
     def state(self) -> ClusterState:
         """The config topic as this term last read it."""
         return self._log.state
+
+    @property
+    def encryption(self) -> EncryptionWatch:
+        """Which configurations must be written again, encrypted with another key."""
+        return self._log.publisher.encryption
 
     @property
     def generation(self) -> int:
@@ -270,7 +271,7 @@ class Term:
             except (Abortable, Retriable) as error:
                 trouble = error
             else:
-                after = self.refresh(deadline) if expected is None else self._log.take_own(own_records)
+                after = self._after(own_records, expected, deadline)
                 self.in_doubt = False
                 self._on_write()
                 return after, after.end - 1
@@ -280,6 +281,15 @@ class Term:
             if after.end > before:
                 return after, after.end - 1
 
+    def _after(self, own_records: Sequence[LogRecord], expected: int | None, deadline: Deadline) -> ClusterState:
+        """Return the state with the records that were just committed."""
+        if expected is not None:
+            try:
+                return self._log.take_own(own_records)
+            except Retriable as error:
+                log.info("What was written to the config topic is read from it: %s", error)
+        return self.refresh(deadline)
+
     def _decide(
         self,
         decide: Callable[[ClusterState], Sequence[ConfigRecord | TopicRecord]],
@@ -288,7 +298,7 @@ class Term:
         reads: bool,
     ) -> tuple[list[ConfigRecord | TopicRecord], int | None]:
         """Return the records to write, and the offset that the first must get: None if the log was read for them."""
-        expected = None if reads else self._log.next_offset
+        expected = None if reads else self._log.version.next_offset
         if expected is not None:
             try:
                 if records := list(decide(self.state)):

@@ -9,11 +9,11 @@ from enum import StrEnum
 from typing import Final
 
 from ringfence.connectors.api import Signal
-from ringfence.fencing.clock import Deadline
+from ringfence.fencing.clock import Deadline, boot_seconds
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.modes import Mode
 from ringfence.fencing.records.writable_topics import TopicAccess
-from ringfence.fencing.task.joint_reads import ConfigFollower, now
+from ringfence.fencing.task.joint_reads import ConfigFollower
 from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.topics.connector_logs import ConnectorLevelRecord
 from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
@@ -185,8 +185,8 @@ class TaskView:
         if self._ending or self._verdict is not DesiredState.RUN or not may_hand_over(self._state, self._spec):
             return False
         if self._hands_over_until is None:
-            self._hands_over_until = now() + HAND_OVER_SECONDS
-        return now() < self._hands_over_until
+            self._hands_over_until = boot_seconds() + HAND_OVER_SECONDS
+        return boot_seconds() < self._hands_over_until
 
     @property
     def is_calm(self) -> bool:

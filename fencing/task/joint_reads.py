@@ -16,7 +16,7 @@ from functools import partial
 from typing import Final, Generic, Protocol, TypeVar
 
 from ringfence.connectors.sdk import worker_limits
-from ringfence.fencing.clock import Deadline
+from ringfence.fencing.clock import Deadline, boot_seconds
 from ringfence.fencing.errors import FencingError, Retriable, TopicLost, Unreadable
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka.client_pool import ClientPool, login_of
@@ -30,6 +30,7 @@ from ringfence.fencing.offsets.tails import TailRequest, read_tails
 from ringfence.fencing.records.writable_topics import OffsetsTopics
 from ringfence.fencing.topics import log_levels
 from ringfence.fencing.topics.cluster_state import apply_connector
+from ringfence.fencing.topics.config_log import TRUSTED_SECONDS
 from ringfence.fencing.topics.config_records import LOGGER, connector_of, decode
 from ringfence.fencing.topics.connector_state import ConnectorState
 from ringfence.fencing.topics.log_levels import LoggerRecord
@@ -80,18 +81,8 @@ class Gathering(Generic[_Question, _Answer]):
 
 log = logging.getLogger(__name__)
 
-_TRUSTED_SECONDS = 3600.0
-"""Well below `delete.retention.ms` (a day, with which the config topic is created): no tombstone is missed
-within it.
-"""
-
 _TURN_SECONDS: Final = 0.05
 _CALM_SECONDS: Final = 0.25
-
-
-def now() -> float:
-    """Return seconds that also count while the process, or the whole machine, sleeps."""
-    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 class Attempt(Protocol):
@@ -134,7 +125,7 @@ class ConfigFollower:
         """With them, of connectors that have some."""
         self._offsets_topics = OffsetsTopics()
         self._attempts: dict[ConnectorName, list[Attempt]] = {}
-        self._read_at = now()
+        self._read_at = boot_seconds()
         self._is_read = threading.Event()
         self._turns = ReadingTurns()
         self._lock = threading.RLock()
@@ -220,9 +211,9 @@ class ConfigFollower:
         """Note that the topic was read now. If the last read is longer ago than tombstones are kept, some may be
         missed.
         """
-        if (asleep := now() - self._read_at) > _TRUSTED_SECONDS:
+        if (asleep := boot_seconds() - self._read_at) > TRUSTED_SECONDS:
             self._lose(f"it was suspended for {asleep / 60:.0f} minutes")
-        self._read_at = now()
+        self._read_at = boot_seconds()
 
     def _lose(self, why: str) -> None:
         self._is_over = True

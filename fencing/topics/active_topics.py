@@ -86,6 +86,10 @@ class TopicsResetRecord(ConnectorScopedRecord):
     def to_value(self) -> Fields | None:
         return None if self.time_ms is None else {"time_ms": self.time_ms}
 
+    @classmethod
+    def tombstone_of(cls, connector: ConnectorState) -> "TopicsResetRecord | None":
+        return cls(connector.name, None) if connector.topics_reset >= 0 else None
+
     def apply_to(self, state: ConnectorState, offset: int) -> ConnectorState:
         return replace(state, topics_reset=-1 if self.time_ms is None else offset)
 

@@ -8,6 +8,7 @@ switched on, encrypted ones after it is switched off, and those under an older k
 
 import json
 import logging
+import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -128,25 +129,28 @@ def _settings_of(record: ConfigRecord) -> Mapping[str, str] | None:
 
 
 class EncryptionWatch:
-    """Tracks which encryption key each configuration in the topic uses, and finds those to rewrite."""
+    """Tracks which encryption key each configuration in the topic uses, and finds those to rewrite. Thread-safe."""
 
     def __init__(self, vault: Vault = NO_KEYS) -> None:
         self._vault = vault
         self._under: dict[bytes, str] = {}
         self._by_key: dict[str, dict[bytes, None]] = {}
         """The same by the id of the key, so that nobody needs to look at thousands that need nothing."""
+        self._lock = threading.Lock()
 
     def look(self, records: Iterable[LogRecord]) -> None:
         """Take in the topic's next records. Call it with all records, in order."""
         for record in records:
             if record.key is None or not record.key.startswith(_HOLDERS):
                 continue
-            under, before = self._look_at(record), self._under.pop(record.key, None)
-            if before is not None:
-                del self._by_key[before][record.key]
-            if under is not None:
-                self._under[record.key] = under
-                self._by_key.setdefault(under, {})[record.key] = None
+            under = self._look_at(record)
+            with self._lock:
+                before = self._under.pop(record.key, None)
+                if before is not None:
+                    del self._by_key[before][record.key]
+                if under is not None:
+                    self._under[record.key] = under
+                    self._by_key.setdefault(under, {})[record.key] = None
 
     def _look_at(self, record: LogRecord) -> str | None:
         """Return the id of the encryption key, "" for plain text; None if the record has nothing to encrypt."""
@@ -169,7 +173,8 @@ class EncryptionWatch:
     @property
     def counts(self) -> Mapping[str, int]:
         """The number of configurations by the id of their encryption key; "" for those in plain text."""
-        return Counter({under: len(keys) for under, keys in self._by_key.items() if keys})
+        with self._lock:
+            return Counter({under: len(keys) for under, keys in self._by_key.items() if keys})
 
     def renewals(self, state: ClusterState) -> list[ConfigRecord]:
         """Return the records that the leader should rewrite next, at most AT_ONCE.
@@ -177,9 +182,10 @@ class EncryptionWatch:
         A connector whose configuration cannot be decrypted, because an older key is missing, is left out.
         """
         key_id = self._vault.key
-        outdated = (key for under, keys in self._by_key.items() if under != key_id for key in keys)
-        due = (record for key in outdated if (record := _again(key, state)) is not None)
-        return list(islice(due, AT_ONCE))
+        with self._lock:
+            outdated = (key for under, keys in self._by_key.items() if under != key_id for key in keys)
+            due = (record for key in outdated if (record := _again(key, state)) is not None)
+            return list(islice(due, AT_ONCE))
 
 
 def _again(key: bytes, state: ClusterState) -> ConfigRecord | None:

@@ -1,6 +1,7 @@
 """The base class of the config topic's record types: each knows its key, its value, and its effect.
 
-A new type is one class, in its own module, and one line in `config_records.RECORD_TYPES`.
+A new type is one class, in its own module, and one line in `config_records.RECORD_TYPES`. What it says about a
+connector is a field of `ConnectorState`, which `apply_to` sets and `tombstone_of` looks at.
 """
 
 import json
@@ -48,6 +49,13 @@ class ConfigRecord(ABC):
     @classmethod
     def connector_in(cls, rest: str) -> ConnectorName | None:
         """Return the connector that a key with this rest belongs to; None if it belongs to the cluster."""
+        return None
+
+    @classmethod
+    def tombstone_of(cls, connector: "ConnectorState") -> "ConfigRecord | None":
+        """Return the tombstone that the connector's deletion writes for its record of this type. None if it has none,
+        or if another step removes it: `fencing.leader.reconcile` does that for what a round must still know.
+        """
         return None
 
     def encode(self) -> tuple[bytes, bytes | None]:

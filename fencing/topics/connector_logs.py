@@ -58,6 +58,10 @@ class ConnectorLevelRecord(ConnectorScopedRecord):
     def to_value(self) -> Fields | None:
         return None if self.level is None else {"level": self.level, "until_ms": self.until_ms}
 
+    @classmethod
+    def tombstone_of(cls, connector: ConnectorState) -> "ConnectorLevelRecord | None":
+        return cls(connector.name, None) if connector.log_level is not None else None
+
     def apply_to(self, state: ConnectorState, offset: int) -> ConnectorState:
         return replace(state, log_level=None if self.level is None else self)
 

@@ -42,6 +42,10 @@ class SignalsRecord(ConnectorScopedRecord):
             return None
         return {"signals": [[one.number, one.kind, dict(one.data)] for one in self.signals]}
 
+    @classmethod
+    def tombstone_of(cls, connector: ConnectorState) -> "SignalsRecord | None":
+        return cls(connector.name, None) if connector.signals else None
+
     def apply_to(self, state: ConnectorState, offset: int) -> ConnectorState:
         return replace(state, signals=tuple(self.signals or ()))
 

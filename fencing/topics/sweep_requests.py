@@ -47,6 +47,10 @@ class SweepRequestRecord(ConnectorScopedRecord):
             return None
         return {"places": [list(place) for place in self.places], "time_ms": self.time_ms}
 
+    @classmethod
+    def tombstone_of(cls, connector: ConnectorState) -> "SweepRequestRecord | None":
+        return cls(connector.name, None) if connector.sweep_request is not None else None
+
     def apply_to(self, state: ConnectorState, offset: int) -> ConnectorState:
         return replace(state, sweep_request=None if self.places is None else self)
 

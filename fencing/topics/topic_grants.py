@@ -67,6 +67,10 @@ class TopicGrantRecord(ConnectorScopedRecord):
         fields: Fields = {"patterns": [list(group) for group in self.patterns], "user": self.user}
         return fields if self.token is None else {**fields, "token": [list(group) for group in self.token]}
 
+    @classmethod
+    def tombstone_of(cls, connector: ConnectorState) -> "TopicGrantRecord | None":
+        return cls(connector.name, None) if connector.topic_grant is not None else None
+
     def apply_to(self, state: ConnectorState, offset: int) -> ConnectorState:
         return replace(state, topic_grant=None if self.patterns is None else self)
 

@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from ringfence.connectors.api import SourceRecord, SourceTask
+from ringfence.engine.config_topic import ConfigTopic
 from ringfence.engine.spark.driver import Lost, SparkHost
 from ringfence.engine.spark.launcher import Launcher
 from ringfence.fencing.errors import Invalid
@@ -95,7 +96,8 @@ class Worker:
         )
         record = WorkerRecord(spec.placement.worker, spec.placement.incarnation, "enabled", 4, "0", 0)
         reporter = Reporter(self.connection, stage.topics.status, stage.topics.events)
-        launcher = Launcher(WorkerConfig.from_environment({}), record, reporter)
+        settings = WorkerConfig.from_environment({})
+        launcher = Launcher(settings, record, reporter, ConfigTopic(settings, self.connection))
         ends: queue.Queue[Outcome | Lost] = queue.Queue()
 
         def ended(spec: TaskSpec, result: Outcome | Lost) -> None:

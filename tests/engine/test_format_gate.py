@@ -13,13 +13,13 @@ from confluent_kafka import Producer
 
 from ringfence.engine import config_topic
 from ringfence.engine.config_topic import admit, await_admission
-from ringfence.engine.spark import launcher as launcher_module
 from ringfence.engine.spark.launcher import Launcher
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import Incarnation, WorkerId
 from ringfence.fencing.leader.next_placement import LiveWorker
 from ringfence.fencing.leader.term import Term
-from ringfence.fencing.topics.config_log import ConfigLog
+from ringfence.fencing.topics.cluster_state import ClusterState
+from ringfence.fencing.topics.config_log import ConfigLog, StatePublisher, Version
 from ringfence.fencing.topics.config_records import encode
 from ringfence.fencing.topics.config_records.format import FORMAT, OLDEST, FormatRecord
 from tests.support.broker import Broker
@@ -73,7 +73,7 @@ def test_a_worker_that_is_too_old_is_given_nothing() -> None:
 def test_it_waits_outside_of_the_group_and_says_why(silent: Cluster, caplog: pytest.LogCaptureFixture) -> None:
     write(silent, FormatRecord(FORMAT + 1, FORMAT + 1))
     stop = threading.Event()
-    waiting = threading.Thread(target=await_admission, args=(silent.config, silent.connection, stop))
+    waiting = threading.Thread(target=await_admission, args=(silent.config_topic, stop))
     with caplog.at_level(logging.ERROR):
         waiting.start()
         eventually(lambda: "is too old for this cluster" in caplog.text, 30, "it says so")
@@ -84,21 +84,36 @@ def test_it_waits_outside_of_the_group_and_says_why(silent: Cluster, caplog: pyt
     assert caplog.text.count("is too old for this cluster") == 1
 
 
-def test_the_launcher_continues_where_it_has_read(silent: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A large config topic is not read twice before the first task starts."""
+def test_nothing_is_read_twice_before_the_first_task_starts(silent: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A config topic may be large."""
     write(silent, FormatRecord(FORMAT, OLDEST))
-    stop = threading.Event()
-    log = await_admission(silent.config, silent.connection, stop)
-    assert log is not None
-    assert log.state.format == FormatRecord(FORMAT, OLDEST)
-    monkeypatch.setattr(launcher_module, "open_config_log", lambda *_: pytest.fail("it is read again"))
-    launcher = Launcher(silent.config, silent.record, silent.reporter, config_log=log)
-    running = threading.Thread(target=launcher.run, args=(cast(Any, SimpleNamespace()), stop))
-    running.start()
-    eventually(lambda: launcher.state() is log.state, 30, "it follows the same log")
+    stop, starts = threading.Event(), []
+    real = StatePublisher.take
+
+    def note(self: StatePublisher, start: int, *args: Any, **more: Any) -> Version:
+        starts.append(start)
+        return real(self, start, *args, **more)
+
+    monkeypatch.setattr(StatePublisher, "take", note)
+    await_admission(silent.config_topic, stop)
+    state = silent.config_topic.state()
+    assert state is not None
+    assert state.format == FormatRecord(FORMAT, OLDEST)
+    launcher = Launcher(silent.config, silent.record, silent.reporter, silent.config_topic)
+    placed: list[ClusterState] = []
+    monkeypatch.setattr(launcher, "_start_placed", placed.append)
+    running = [
+        threading.Thread(target=silent.config_topic.run, args=(stop,)),
+        threading.Thread(target=launcher.run, args=(cast(Any, SimpleNamespace()), stop)),
+    ]
+    for each in running:
+        each.start()
+    eventually(lambda: placed == [state] and len(starts) > 2, 30, "both follow it")
     stop.set()
-    running.join(30)
-    assert not running.is_alive()
+    for each in running:
+        each.join(30)
+        assert not each.is_alive()
+    assert starts == [0, *([1] * (len(starts) - 1))]
     assert launcher.failure is None
 
 
@@ -106,9 +121,10 @@ def test_one_that_stops_waits_no_longer(silent: Cluster) -> None:
     write(silent, FormatRecord(FORMAT + 1, FORMAT + 1))
     stop = threading.Event()
     stop.set()
-    log = await_admission(silent.config, silent.connection, stop)
-    assert log is not None
-    log.close()
+    waiting = threading.Thread(target=await_admission, args=(silent.config_topic, stop))
+    waiting.start()
+    waiting.join(60)
+    assert not waiting.is_alive()
 
 
 def test_it_does_not_lead(silent: Cluster) -> None:

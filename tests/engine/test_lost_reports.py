@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 
+from ringfence.engine.config_topic import ConfigTopic
 from ringfence.engine.spark.driver import Lost, SparkHost
 from ringfence.engine.spark.launcher import Launcher
 from ringfence.fencing.kafka.connection import Connection
@@ -50,8 +51,11 @@ def test_the_end_of_an_attempt_reaches_the_leader_after_an_outage(broker: Broker
     record = WorkerRecord(placement.worker, placement.incarnation, "enabled", 4, "0", 0)
     reporter = Losing(stage.connection, stage.topics.status, stage.topics.events)
     stop = threading.Event()
-    launcher = Launcher(worker(stage), record, reporter)
+    config_topic = ConfigTopic(worker(stage), stage.connection)
+    launcher = Launcher(worker(stage), record, reporter, config_topic)
+    following = threading.Thread(target=config_topic.run, args=(stop,))
     thread = threading.Thread(target=launcher.run, args=(Crashing(), stop))
+    following.start()
     thread.start()
     try:
 
@@ -64,5 +68,6 @@ def test_the_end_of_an_attempt_reaches_the_leader_after_an_outage(broker: Broker
     finally:
         stop.set()
         thread.join(30)
+        following.join(30)
         reporter.close()
         stage.close()

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 
+from ringfence.engine.config_topic import ConfigTopic
 from ringfence.engine.spark.driver import SparkHost
 from ringfence.engine.spark.launcher import Launcher
 from ringfence.fencing.kafka.connection import Connection
@@ -48,9 +49,12 @@ def test_a_task_waits_for_memory_and_says_so(broker: Broker, unique: Callable[[s
     record = WorkerRecord(placement.worker, placement.incarnation, "enabled", 4, "0", 0)
     reporter = Reporter(stage.connection, stage.topics.status, stage.topics.events)
     free, stop = [100 * MIB], threading.Event()
-    launcher = Launcher(worker, record, reporter, free=lambda: free[0])
+    config_topic = ConfigTopic(worker, stage.connection)
+    launcher = Launcher(worker, record, reporter, config_topic, free=lambda: free[0])
     spark = SparkHost(2)
+    following = threading.Thread(target=config_topic.run, args=(stop,))
     thread = threading.Thread(target=launcher.run, args=(spark, stop))
+    following.start()
     thread.start()
     try:
         eventually(lambda: stage.status() is not None, 60, "a status")
@@ -70,6 +74,7 @@ def test_a_task_waits_for_memory_and_says_so(broker: Broker, unique: Callable[[s
     finally:
         stop.set()
         thread.join(30)
+        following.join(30)
         spark.end_tasks()
         spark.join(20)
         spark.stop()

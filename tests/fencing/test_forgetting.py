@@ -1,10 +1,17 @@
 """What the config topic forgets of deleted connectors."""
 
+from collections.abc import Sequence
+
+from ringfence.connectors.api import Signal
+from ringfence.engine.leader.commands.lifecycle import Delete
 from ringfence.fencing.ids import ConnectorName, Generation, TaskId, WorkerId
 from ringfence.fencing.leader.fencing_round import finish, plan
 from ringfence.fencing.leader.reconcile import AT_ONCE, decide, find_forgettable, forget
+from ringfence.fencing.topics.active_topics import TopicsResetRecord
 from ringfence.fencing.topics.cluster_state import ClusterState, apply
+from ringfence.fencing.topics.config_record import ConnectorScopedRecord
 from ringfence.fencing.topics.config_records import (
+    RECORD_TYPES,
     CommitRecord,
     ConfigRecord,
     ConnectorRecord,
@@ -15,8 +22,14 @@ from ringfence.fencing.topics.config_records import (
     connector_of,
     decode,
     encode,
+    tombstones_of,
 )
+from ringfence.fencing.topics.connector_logs import ConnectorLevelRecord
+from ringfence.fencing.topics.connector_state import TargetState
+from ringfence.fencing.topics.signals import SignalsRecord
 from ringfence.fencing.topics.status import StatusState
+from ringfence.fencing.topics.sweep_requests import SweepRequestRecord
+from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 
 C = ConnectorName("orders")
 OWN = {"connector.class": "X", "offsets.storage.topic": "mine"}
@@ -157,3 +170,31 @@ def test_other_connectors_stay() -> None:
 
 def _no_status() -> StatusState:
     return StatusState()
+
+
+KNOWN: Sequence[ConfigRecord] = (
+    TopicsResetRecord(C, 5),
+    ConnectorLevelRecord(C, "DEBUG", 5),
+    TopicGrantRecord(C, (("orders.*",),), "ann"),
+    SignalsRecord(C, (Signal(1, "kind", {}),)),
+    SweepRequestRecord(C, (("id", 0, 1, 2),), 5),
+)
+"""One of each type that only a connector's deletion removes."""
+
+
+def test_a_deletion_removes_each_of_a_connectors_records_or_the_step_behind_its_round() -> None:
+    state = fold(created(ClusterState(), PLAIN), TargetStateRecord(C, TargetState.PAUSED), *KNOWN)
+    of_a_connector = {type(record) for record in KNOWN} | {
+        *(ConnectorRecord, TargetStateRecord, CommitRecord, TaskRecord, TaskCountRecord, PlacementRecord)
+    }
+    assert {cls for cls in RECORD_TYPES if issubclass(cls, ConnectorScopedRecord)} == of_a_connector, (
+        "add an example of a new type here"
+    )
+    assert {type(record) for record in tombstones_of(state.connector(C))} == {type(record) for record in KNOWN}
+    due = [record for record in Delete(C).records(state) if isinstance(record, ConfigRecord)]
+    deleted = with_round(fold(state, *due))
+    assert C not in fold(deleted, *forget(deleted)).connectors
+
+
+def test_a_deletion_writes_no_tombstone_for_what_was_never_there() -> None:
+    assert tombstones_of(created(ClusterState(), PLAIN).connector(C)) == []

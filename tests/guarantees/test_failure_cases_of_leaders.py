@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AclOperation, ResourceType  # type: ignore[attr-defined]
 
+from ringfence.engine.config_topic import ConfigTopic
 from ringfence.engine.leader.fencing_round_runner import RoundRunner
 from ringfence.engine.leader.leader_thread import Leader
 from ringfence.engine.leader.members import identity
@@ -165,17 +166,21 @@ class Worker:
         self._reporter = Reporter(self.connection, self.config.status_topic, self.config.events_topic)
         record = identity(name, "i", self.config, 4, "1", self._reporter.now_ms())
         self._plugins = PluginHost(call_seconds=PATIENCE)
-        self.leader = Leader(self.config, record, self._plugins, self._reporter)
+        config_topic = ConfigTopic(self.config, self.connection)
+        self.leader = Leader(self.config, record, self._plugins, self._reporter, config_topic)
         self._stop = threading.Event()
+        self._following = threading.Thread(target=config_topic.run, args=(self._stop,), daemon=True)
         self._thread = threading.Thread(target=self.leader.run, args=(self._stop,), daemon=True)
 
     def start(self) -> None:
+        self._following.start()
         self._thread.start()
 
     def close(self) -> None:
         self._stop.set()
         if self._thread.ident is not None:
             self._thread.join(30)
+            self._following.join(30)
         self._plugins.close()
         self._reporter.close()
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -335,8 +336,9 @@ def test_a_strangers_record_between_a_write_and_its_commit_is_not_missed(
 def test_what_one_read_has_not_seen_the_next_one_has(connection: Connection, topic: str, term: Term) -> None:
     """As when the marker of the commit is written late, and a stranger's record stands in its place."""
     term.write(lambda _: [wish(TargetState.PAUSED)], Deadline.after(20))
-    assert term._log.next_offset is not None
-    term._log.next_offset += 1
+    publisher = term._log.publisher
+    assert publisher.version.next_offset is not None
+    publisher.version = replace(publisher.version, next_offset=publisher.version.next_offset + 1)
     write_as_stranger(connection, topic, other(1))
     assert ConnectorName("other-1") not in term.refresh(Deadline.after(20)).connectors
     write_as_stranger(connection, topic, other(2))

@@ -2,20 +2,24 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 import pytest
 from confluent_kafka import Producer
 
+from ringfence.engine.config_topic import ConfigTopic
 from ringfence.engine.platform_topics import present
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, delete_topics
 from ringfence.fencing.topics import config_records as codec
 from ringfence.fencing.topics import events
-from ringfence.fencing.topics.config_records import ConnectorRecord
+from ringfence.fencing.topics.config_log import Version
+from ringfence.fencing.topics.config_records import ConnectorRecord, TargetStateRecord
+from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.topic_ids import TopicIds
+from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.projection import cluster_topics, positions
 from ringfence.projection.change_notifications import Notice
 from ringfence.projection.models import ClusterInfo, Connector, Event, GenerationRow, SourceOffset, TopicPosition
@@ -56,11 +60,14 @@ def projecting(
     count: int = 1,
     ids: TopicIds | None = None,
     before_write: Callable[[], None] = lambda: None,
+    known: Callable[[str], Version | None] = lambda _topic_id: None,
 ) -> Iterator[list[Notice]]:
     """Projectors in threads of their own; yields the notices."""
     stop, notices = threading.Event(), list[Notice]()
     threads = [
-        threading.Thread(target=Projector(config, notices.append, ids, before_write).run, args=(stop,), daemon=True)
+        threading.Thread(
+            target=Projector(config, notices.append, ids, before_write, known).run, args=(stop,), daemon=True
+        )
         for _ in range(count)
     ]
     for thread in threads:
@@ -127,6 +134,31 @@ def test_a_second_projector_goes_on_where_the_first_stood(config: WorkerConfig) 
     write_config(config, connector("b"), ConnectorRecord(ConnectorName("a"), None))
     with projecting(config):
         eventually(lambda: list(Connector.objects.filter(known=True).values_list("name", flat=True)) == ["b"], 20)
+
+
+def test_a_projector_goes_on_from_what_its_worker_has_read(
+    config: WorkerConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with projecting(config):
+        end = write_config(config, connector("a"), *generation("a", 2, 1))
+        eventually(lambda: positions.shown_offset("config", 0) == end + 1, 20)
+    topic = ConfigTopic(config, config.connection())
+    topic.read(Deadline.after(30))
+    starts: list[object] = []
+    real = TopicLog.restart
+
+    def note(self: TopicLog, start: Mapping[int, int] | None = None) -> None:
+        if self.topic == config.config_topic:
+            starts.append(start)
+        real(self, start)
+
+    monkeypatch.setattr(TopicLog, "restart", note)
+    with projecting(config, known=topic.version_of):
+        end = write_config(config, TargetStateRecord(ConnectorName("a"), TargetState.PAUSED))
+        eventually(lambda: positions.shown_offset("config", 0) >= end, 20)
+        row = Connector.objects.get()
+        assert (row.name, row.target, row.task_count, row.generation) == ("a", "PAUSED", 2, 3)
+    assert starts == [{0: 6}]
 
 
 def test_somebody_elses_open_transaction_holds_no_rows(config: WorkerConfig) -> None:

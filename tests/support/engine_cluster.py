@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
+from ringfence.engine.config_topic import ConfigTopic
 from ringfence.engine.leader.command_service import CommandService
 from ringfence.engine.leader.leader_thread import Leader
 from ringfence.engine.leader.members import identity
@@ -67,19 +68,22 @@ class Cluster:
         self.reporter = Reporter(self.connection, self.config.status_topic, self.config.events_topic)
         self.record = identity("w1", "i1", self.config, 4, "1", self.reporter.now_ms())
         self.plugins = PluginHost(environment=installed, call_seconds=PATIENCE)
-        self.leader = Leader(self.config, self.record, self.plugins, self.reporter)
+        self.config_topic = ConfigTopic(self.config, self.connection)
+        self.leader = Leader(self.config, self.record, self.plugins, self.reporter, self.config_topic)
         self._refusals = ValidationErrors(self.config, lambda _limit: None, self._known_state)
         topic_rules = TopicRules(self.config, lambda: None, lambda: self.leader.statuses().topics)
         self.validation = Validation(self.plugins, self.config, self._refusals, topic_rules)
         self.commands = CommandService(self.leader, self.plugins, self.reporter, self.connection, self.validation)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self.leader.run, args=(self._stop,))
+        self._following = threading.Thread(target=self.config_topic.run, args=(self._stop,))
 
     def _known_state(self) -> tuple[ClusterState | None, bool]:
         written = self.leader.term_state()
         return written, written is not None
 
     def start(self) -> None:
+        self._following.start()
         self._thread.start()
         self.reporter.status(self.record)
         assert self.leader.ready.wait(60)
@@ -87,6 +91,8 @@ class Cluster:
     def close(self) -> None:
         self._stop.set()
         self._thread.join(30)
+        if self._following.is_alive():
+            self._following.join(30)
         self._refusals.close()
         self.plugins.close()
         self.reporter.close()

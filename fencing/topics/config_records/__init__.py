@@ -23,6 +23,7 @@ from ringfence.fencing.topics.config_records.task import TaskRecord
 from ringfence.fencing.topics.config_records.task_count import TaskCountRecord
 from ringfence.fencing.topics.config_records.tombstone import TombstonePrefix, TombstoneRecord
 from ringfence.fencing.topics.connector_logs import ConnectorLevelRecord
+from ringfence.fencing.topics.connector_state import ConnectorState
 from ringfence.fencing.topics.log_levels import LOGGER, LoggerRecord
 from ringfence.fencing.topics.signals import SignalsRecord
 from ringfence.fencing.topics.sweep_requests import SweepRequestRecord
@@ -50,6 +51,7 @@ __all__ = [
     "connector_of",
     "decode",
     "encode",
+    "tombstones_of",
 ]
 
 RECORD_TYPES: Final[tuple[type[ConfigRecord], ...]] = (
@@ -94,6 +96,11 @@ def connector_of(key: bytes) -> ConnectorName | None:
     except UnicodeDecodeError:
         return None
     return parts[0].connector_in(parts[2]) if parts else None
+
+
+def tombstones_of(connector: ConnectorState) -> list[ConfigRecord]:
+    """Return the tombstones of what a connector's deletion removes beside its configuration and target state."""
+    return [tombstone for cls in RECORD_TYPES if (tombstone := cls.tombstone_of(connector)) is not None]
 
 
 def decode(key: bytes | None, value: bytes | None) -> ConfigRecord:

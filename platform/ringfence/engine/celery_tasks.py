@@ -17,6 +17,7 @@ from ringfence.engine import fair_places
 from ringfence.engine.browsing.readers import Readers
 from ringfence.engine.celery_answers import catch_refusals
 from ringfence.engine.celery_host import COMMAND_THREADS, QUESTION_THREADS, WAKE
+from ringfence.engine.config_topic import ReadState
 from ringfence.engine.fair_places import FairPlaces, NoPlace
 from ringfence.engine.leader.command_service import CommandService
 from ringfence.engine.plugins import PluginHost
@@ -51,6 +52,7 @@ class Services:
     offsets: ConnectorOffsets
     proofs: Proofs
     readers: Readers
+    read_state: ReadState
 
 
 _services: list[Services] = []

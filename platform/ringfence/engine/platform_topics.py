@@ -26,7 +26,10 @@ from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.partitioner import partition_of
 from ringfence.fencing.kafka.topic_admin import TopicSpec, TopicWatch, create_topics, topic_identity, topic_ids
 from ringfence.fencing.kafka.topic_offsets import end_offsets
+from ringfence.fencing.leader.term import Term, TopicRecord
 from ringfence.fencing.offsets.stores import offsets_topic_spec
+from ringfence.fencing.topics.reporter import Reporter
+from ringfence.fencing.topics.status import StatusState
 from ringfence.fencing.topics.topic_ids import (
     CONFIG,
     EVENTS,
@@ -39,6 +42,7 @@ from ringfence.fencing.topics.topic_ids import (
     Topic,
     TopicIds,
     Topics,
+    dumps,
     explanation,
     loads,
     losses,
@@ -163,6 +167,18 @@ _KAFKA_SECONDS = 60.0
 _PATIENCE_SECONDS = 180.0
 _LOOK_SECONDS = 2.0
 _TICK_SECONDS = 0.25
+_REMEMBER_SECONDS = 8.0
+
+
+def remember_topics(ids: TopicIds, config: WorkerConfig, term: Term, status: StatusState, reporter: Reporter) -> None:
+    """Write the ids to each topic that has older ones or none."""
+    stored_ids = term.state.topic_ids
+    if stored_ids is None or stored_ids.version < ids.version:
+        copy = TopicRecord(config.offsets_topic, offsets_key(config.group_id), dumps(ids))
+        term.write(lambda _state: [ids, copy], Deadline.after(_REMEMBER_SECONDS))
+    stored_ids = status.topic_ids
+    if stored_ids is None or stored_ids.version < ids.version:
+        reporter.status(ids)
 
 
 class TopicGuard:

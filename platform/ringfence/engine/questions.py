@@ -156,7 +156,14 @@ class Preflight(WorkerQuestion[list[Json]]):
             return any(each.offset is not None for each in offsets)
 
         checks = report.examine(
-            self.config, services.config, services.plugins, limit, services.modes, has_offsets, _read_versions
+            self.config,
+            services.config,
+            services.plugins,
+            limit,
+            services.modes,
+            has_offsets,
+            _read_versions,
+            services.read_state,
         )
         return [check.as_json() for check in checks]
 

@@ -31,7 +31,7 @@ from ringfence.connectors.sdk.worker_limits import WorkerLimits
 from ringfence.engine import peer_heartbeats, worker_threads
 from ringfence.engine.browsing.readers import Readers
 from ringfence.engine.celery_host import CeleryHost
-from ringfence.engine.config_topic import await_admission
+from ringfence.engine.config_topic import ConfigTopic, await_admission
 from ringfence.engine.dead_peers import PeerWatch, remove_predecessor
 from ringfence.engine.leader.command_service import CommandService
 from ringfence.engine.leader.leader_thread import Leader
@@ -66,6 +66,7 @@ from ringfence.fencing.kafka.consumer_groups import group_members
 from ringfence.fencing.kafka.topic_admin import cluster_id
 from ringfence.fencing.offsets.view import OffsetsView
 from ringfence.fencing.topics.cluster_state import ClusterState
+from ringfence.fencing.topics.config_log import Version
 from ringfence.fencing.topics.connector_logs import LogPublisher, about
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import WorkerRecord
@@ -260,7 +261,9 @@ class Worker:
 
     def _work(self, config: WorkerConfig, spark_to_be: "Future[SparkHost]") -> int:
         ids = TopicGuard(config, self._connection, self._incarnation).open(self._stop)
-        config_log = await_admission(config, self._connection, self._stop, end_on_sigterm)
+        config_topic = ConfigTopic(config, self._connection)
+        await_admission(config_topic, self._stop, end_on_sigterm)
+        self._thread("config topic", lambda: config_topic.run(self._stop))
         group, session_s = config.group_id, config.number("session.timeout.ms") / 1000
         await_free_id(
             self._id,
@@ -279,19 +282,14 @@ class Worker:
         leader: list[Leader] = []
         limits = limits_of(config, cluster_id(self._connection, Deadline.after(_KAFKA_SECONDS)), self._environment)
         worker_limits.declare(limits)  # for preflight and the leader, which connect to addresses in configurations
-        launchers: list[Launcher] = []
-        topics = TopicRules(
-            config,
-            lambda: launchers[0].state() if launchers else None,
-            lambda: leader[0].statuses().topics,
-        )
+        topics = TopicRules(config, config_topic.state, lambda: leader[0].statuses().topics)
         plugins = self._plugin_host(config, lambda: leader[0], topics, limits)
         view = OffsetsView(
             config.connection(f"ringfence-{self._id}-offsets"),
             config.offsets_topic,
             config.number("offsets.view.max.bytes"),
         )
-        leader.append(Leader(config, record, plugins, reporter, view, ids))
+        leader.append(Leader(config, record, plugins, reporter, config_topic, view, ids))
 
         def modes(limit: Deadline) -> dict[str, str] | None:
             return worker_modes(self._connection, config.group_id, leader[0].statuses(), limit)
@@ -299,14 +297,14 @@ class Worker:
         def known_state() -> tuple[ClusterState | None, bool]:
             if (own_state := leader[0].term_state()) is not None:
                 return own_state, True  # a leader has written all that the topic says
-            return launchers[0].state() if launchers else None, False
+            return config_topic.state(), False
 
-        refusals = ValidationErrors(config, modes, known_state)
+        refusals = ValidationErrors(config, modes, known_state, config_topic.read)
         validation = Validation(plugins, config, refusals, topics)
         commands = CommandService(leader[0], plugins, reporter, self._connection, validation)
-        launcher = Launcher(config, record, reporter, limits, view, ids, self._java, config_log=config_log)
-        launchers.append(launcher)
-        previews, letters = Previews(plugins, config), DeadLetters(plugins, config, topics)
+        launcher = Launcher(config, record, reporter, config_topic, limits, view, ids, self._java)
+        previews = Previews(plugins, config, config_topic.read)
+        letters = DeadLetters(plugins, config, topics)
         offsets = ConnectorOffsets(config, "ringfence-offsets-view", view)
         proofs = Proofs(plugins, config, topics, offsets, self._id)
         readers = Readers(limits, memory_limit(config.settings, CALL_MEMORY_LIMIT))
@@ -314,9 +312,23 @@ class Worker:
         from ringfence.engine.celery_tasks import Services, provide
 
         provide(
-            Services(commands, plugins, config, validation, modes, previews, letters, topics, offsets, proofs, readers)
+            Services(
+                commands,
+                plugins,
+                config,
+                validation,
+                modes,
+                previews,
+                letters,
+                topics,
+                offsets,
+                proofs,
+                readers,
+                config_topic.read,
+            )
         )
-        self._start_threads(config, record, leader[0], view, ids, reporter, commands.let_answers_pass)
+        before_rows, known = commands.let_answers_pass, config_topic.version_of
+        self._start_threads(config, record, leader[0], view, ids, reporter, before_rows, known)
         installations = PluginInstallations(self._id, self._incarnation, plugins, self._installer)
 
         def use_spark() -> None:
@@ -380,8 +392,11 @@ class Worker:
         ids: TopicIds,
         reporter: Reporter,
         before_rows: Callable[[], None],
+        known: Callable[[str], Version | None],
     ) -> None:
-        """Start the threads that need no Spark. before_rows: called before the projection writes."""
+        """Start the threads that need no Spark. before_rows: called before the projection writes. known: see
+        `ConfigTopic.version_of`.
+        """
         self._thread("heartbeat", lambda: run_heartbeat(record, self._connection, leader.leads_now, self._stop))
         self._thread("redis", lambda: watch_redis(record, leader, self._stop))
         self._thread("offsets", lambda: view.run(self._stop))
@@ -394,7 +409,7 @@ class Worker:
         self._thread("suspicions", lambda: peer_heartbeats.run(record, config, leader, reporter, self._stop))
         self._thread("grants", lambda: _follow_grants(leader, self._stop))
         self._thread("alerts", lambda: watch(self._incarnation, partial(find_leader, leader), self._stop))
-        projection = partial(ProjectionMembership, config, record, ids, before_rows)
+        projection = partial(ProjectionMembership, config, record, ids, before_rows, known)
         self._thread("projection", lambda: projection().run(self._stop))
         guard = TopicGuard(config, self._connection, self._incarnation)
         self._thread("topics", lambda: guard.watch(ids, self._stop, lambda: self._end_for_good(LOST_SECONDS)))

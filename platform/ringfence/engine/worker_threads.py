@@ -36,6 +36,7 @@ from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.membership import GroupMembership
 from ringfence.fencing.kafka.topic_admin import cluster_id
 from ringfence.fencing.leader.next_placement import LiveWorker
+from ringfence.fencing.topics.config_log import Version
 from ringfence.fencing.topics.status import WorkerRecord
 from ringfence.fencing.topics.topic_ids import TopicIds
 from ringfence.heartbeats.cluster_health import WorkerHeartbeat
@@ -52,11 +53,13 @@ class ProjectionMembership:
         worker: WorkerRecord,
         ids: TopicIds | None = None,
         before_write: Callable[[], None] = lambda: None,
+        known: Callable[[str], Version | None] = lambda _topic_id: None,
     ) -> None:
-        """before_write: see `Projector`."""
+        """before_write, known: see `Projector`."""
         self._config = config
         self._ids = ids
         self._before_write = before_write
+        self._known = known
         self._client_id = member_client_id(worker.worker, worker.incarnation)
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
@@ -88,7 +91,7 @@ class ProjectionMembership:
         from ringfence.projection.projector import Projector
 
         self._over = threading.Event()
-        projector = Projector(self._config, RedisNotices(), self._ids, self._before_write)
+        projector = Projector(self._config, RedisNotices(), self._ids, self._before_write, self._known)
         self._thread = threading.Thread(target=projector.run, args=(self._over,), name="projector", daemon=True)
         self._thread.start()
 

@@ -36,6 +36,7 @@ from ringfence.fencing.kafka.consumer import LogRecord
 from ringfence.fencing.kafka.topic_admin import TopicWatch, cluster_id
 from ringfence.fencing.kafka.topic_offsets import StableEnds, end_offsets
 from ringfence.fencing.topics.cluster_state import ClusterState
+from ringfence.fencing.topics.config_log import Version
 from ringfence.fencing.topics.topic_ids import PRECIOUS, Loss, Topic, TopicIds, explanation
 from ringfence.fencing.topics.topic_log import Isolation, TopicLog
 from ringfence.heartbeats import heartbeat_writer
@@ -82,10 +83,13 @@ _ROWS = {
 class Projection:
     """One topic's rows and position. It needs no Kafka: `apply` gets records, and the reader's position after them."""
 
-    def __init__(self, role: str, topic: str, topic_id: str, ids: TopicIds | None = None) -> None:
+    def __init__(
+        self, role: str, topic: str, topic_id: str, ids: TopicIds | None = None, known: Version | None = None
+    ) -> None:
         """Read the position, and start over if the rows came from another topic of that role.
 
-        ids: the cluster's topics. Raises `TopicLost` for a config or offsets topic that is not one of them.
+        ids: the cluster's topics. known: what this process knows of the config topic with that id. Raises `TopicLost`
+        for a config or offsets topic that is not one of them.
         """
         self.role, self.topic, self.topic_id = role, topic, topic_id
         self._state = ClusterState()
@@ -100,11 +104,16 @@ class Projection:
                 (config_rows.delete_outdated if role == "config" else _ROWS[role].forget)()
             stand = positions.read_position(role)
         self._stand = Position(topic, topic_id, dict(stand.offsets or {}))
+        self._needs_all = role == "config"
+        if role == "config" and known is not None and known.position == self._stand.next_offset(0):
+            self._state, self._needs_all = known.state, False
 
     @property
     def start(self) -> dict[int, int]:
-        """Return where to start reading: the config topic at its beginning, since its state is only in memory."""
-        return {} if self.role == "config" else dict(self._stand.offsets or {})
+        """Return where to start reading: the config topic at its beginning, unless its state at the stored position is
+        known, since that is only in memory.
+        """
+        return {} if self._needs_all else dict(self._stand.offsets or {})
 
     def behind(self, reached: Mapping[int, int]) -> bool:
         """Return whether `reached` is past the stored position."""
@@ -397,14 +406,17 @@ class Projector:
         notify: Notify,
         ids: TopicIds | None = None,
         before_write: Callable[[], None] = lambda: None,
+        known: Callable[[str], Version | None] = lambda _topic_id: None,
     ) -> None:
         """ids: the cluster's topics, as this worker has found them. before_write: called before each transaction; it
-        may let others of this process go first, for a moment.
+        may let others of this process go first, for a moment. known: returns what this process knows of the config
+        topic with that id, if a reader may go on from there.
         """
         self._config = config
         self._notify = notify
         self._ids = ids
         self._before_write = before_write
+        self._known = known
         self._has_reported = False
 
     def run(self, stop: threading.Event) -> None:
@@ -463,7 +475,8 @@ class Projector:
         isolation = Isolation.UNCOMMITTED if role in ("status", "events") else Isolation.COMMITTED
         reader = TopicLog(self._config.connection("ringfence-projection"), topic, isolation=isolation)
         try:
-            projection = Projection(role, topic, reader.topic_id, self._ids)
+            known = self._known(reader.topic_id) if role == "config" else None
+            projection = Projection(role, topic, reader.topic_id, self._ids, known)
         except BaseException:
             reader.close()
             raise

@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from ringfence import messages
-from ringfence.engine.config_topic import open_config_log
 from ringfence.engine.leader import commands
 from ringfence.engine.leader.commands.command import LeaderCommand, Outcome, Plan, WriteResult
 from ringfence.engine.leader.commands.offsets import Changes, OffsetEntry
@@ -31,7 +30,6 @@ from ringfence.fencing.leader.fence_targets import may_keep_own_offsets
 from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOffset, SourceOffsets, canonical
 from ringfence.fencing.topics.active_topics import key_of
 from ringfence.fencing.topics.cluster_state import ClusterState
-from ringfence.fencing.topics.config_log import ConfigLog
 from ringfence.fencing.topics.connector_logs import about
 from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
 from ringfence.fencing.topics.reporter import Reporter
@@ -110,25 +108,18 @@ class CommandContext:
             self._await_round(name)
 
     def _await_round(self, name: ConnectorName) -> None:
-        log: ConfigLog | None = None
-
         def is_over(state: ClusterState) -> bool:
             return not state.connector(name).round_pending
 
-        try:
-            while not self.limit.expired:
-                try:
-                    if self.leader.await_state(is_over, self.limit.slice(_LOOK_SECONDS)):
-                        return
-                except Refusal:
-                    # It is written. If another leader carries out the round, the config topic shows its result.
-                    log = log or open_config_log(self.leader.worker_config, self.connection, self.limit)
-                    if is_over(log.refresh(self.limit)):
-                        return
-                    time.sleep(self.limit.slice(_PAUSE_SECONDS))
-        finally:
-            if log is not None:
-                log.close()
+        while not self.limit.expired:
+            try:
+                if self.leader.await_state(is_over, self.limit.slice(_LOOK_SECONDS)):
+                    return
+            except Refusal:
+                # It is written. If another leader carries out the round, the config topic shows its result.
+                if is_over(self.leader.config_topic.read(self.limit)):
+                    return
+                time.sleep(self.limit.slice(_PAUSE_SECONDS))
         raise Refusal(
             500,
             f"Request timed out. It is written, and the last tasks of {name} are still being fenced: look again",

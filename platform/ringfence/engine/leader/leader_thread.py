@@ -22,7 +22,8 @@ from itertools import count
 from typing import Final
 
 from ringfence import telemetry
-from ringfence.engine.config_topic import admit, refuse_to_lead
+from ringfence.encryption import KeyringSigner
+from ringfence.engine.config_topic import ConfigTopic, admit, refuse_to_lead
 from ringfence.engine.leader.commands.command import Plan, Records, WriteResult
 from ringfence.engine.leader.commands.lifecycle import plan_restart
 from ringfence.engine.leader.connector_instances import LeaderInstances
@@ -32,6 +33,7 @@ from ringfence.engine.leader.members import ForeignRecords, MemberWatch, find_me
 from ringfence.engine.leader.offset_migration import OffsetMigration
 from ringfence.engine.leader.reconcile_loop import Reconciler
 from ringfence.engine.leader.reconfiguration_requests import ConfigReloads
+from ringfence.engine.platform_topics import remember_topics
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.queries.connector_offsets import ConnectorOffsets
 from ringfence.engine.queries.hanging_transactions import admin_access_of, topics_of
@@ -45,13 +47,14 @@ from ringfence.fencing.leader.failure_detector import PlaceCounts, take_out
 from ringfence.fencing.leader.fence_targets import AdminAccess, list_admin_access
 from ringfence.fencing.leader.fencing_round import Round
 from ringfence.fencing.leader.next_placement import LiveWorker, Place
-from ringfence.fencing.leader.term import Term, TopicRecord
+from ringfence.fencing.leader.term import Term
 from ringfence.fencing.offsets.view import OffsetsView
 from ringfence.fencing.request_context import RequestContext
 from ringfence.fencing.topics.cluster_state import ClusterState
+from ringfence.fencing.topics.leader_stamps import Stamper
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import LeaderRecord, StatusState, TaskStatus, WorkerRecord
-from ringfence.fencing.topics.topic_ids import TopicIds, dumps, offsets_key
+from ringfence.fencing.topics.topic_ids import TopicIds
 from ringfence.requests.request import Refusal
 from ringfence.worker_config import WorkerConfig
 
@@ -193,17 +196,6 @@ def carry_out(job: Job, term: Term, announce: Callable[[ClusterState, ClusterSta
     job.result.set_result(WriteResult(state, offset, {"leader-busy": (began - job.put_at) * 1000, **stages_of_write}))
 
 
-def remember_topics(ids: TopicIds, config: WorkerConfig, term: Term, status: StatusState, reporter: Reporter) -> None:
-    """Write the ids to each topic that has older ones or none."""
-    stored_ids = term.state.topic_ids
-    if stored_ids is None or stored_ids.version < ids.version:
-        copy = TopicRecord(config.offsets_topic, offsets_key(config.group_id), dumps(ids))
-        term.write(lambda _state: [ids, copy], Deadline.after(TRY_SECONDS))
-    stored_ids = status.topic_ids
-    if stored_ids is None or stored_ids.version < ids.version:
-        reporter.status(ids)
-
-
 _PATIENCE_SECONDS = 20.0
 _AWAY_SECONDS = _PATIENCE_SECONDS + 15.0
 """The time that it waits, and the time to become a member again."""
@@ -291,10 +283,12 @@ class Leader:
         worker: WorkerRecord,
         plugins: PluginHost,
         reporter: Reporter,
+        config_topic: ConfigTopic,
         view: OffsetsView | None = None,
         ids: TopicIds | None = None,
     ) -> None:
-        """ids: the ids of the cluster's topics, which the leader stores in these topics."""
+        """config_topic: followed on another thread. ids: of the cluster's topics, which the leader stores in them."""
+        self.config_topic = config_topic
         self.worker_config = config
         self._ids = ids
         self._worker = worker
@@ -309,7 +303,7 @@ class Leader:
             self.wake,
             self._trace_start if telemetry.is_on() else None,
         )
-        self.offsets = ConnectorOffsets(config, f"ringfence-{worker.worker}-offsets", view)
+        self.offsets = ConnectorOffsets(config, f"ringfence-{worker.worker}-offsets", view, config_topic.read)
         self.instances = LeaderInstances(plugins, self.offsets, self.wake, self._tell_upgrade)
         graceful = config.number("task.shutdown.graceful.timeout.ms") / 1000
         self.rounds = RoundRunner(
@@ -332,7 +326,7 @@ class Leader:
         """Set while this worker leads and takes commands."""
         self.failure: str | None = None
         self._load = PlaceCounts()
-        self._foreign = ForeignRecords(config.config_topic, reporter)
+        self._foreign = ForeignRecords(config.config_topic, config_topic.foreign, reporter)
         self._turned_at = 0.0
         self._woken = False
 
@@ -494,6 +488,8 @@ class Leader:
         try:
             self._membership.poll(0)
             self._status.check()
+            if self._metadata is not None:
+                self._foreign.report()
             self._lead()
             self._work()
         except NotLeader as error:
@@ -513,11 +509,10 @@ class Leader:
         membership = self._membership
         assert membership is not None
         writer = f"{self._worker.worker}/{self._worker.incarnation}/{metadata.generation}"
-        stamper, on_records = self._foreign.watch_term(writer)
         term = Term(
             self._connection, self.worker_config.group_id, self.worker_config.config_topic, metadata,
-            lambda: membership.owns, stamper=stamper, on_records=on_records, vault=self.worker_config.vault,
-            on_write=self._note_write,
+            lambda: membership.owns, stamper=Stamper(KeyringSigner(), writer), vault=self.worker_config.vault,
+            on_write=self._note_write, publisher=self.config_topic.publisher,
         )  # fmt: skip
         try:
             term.claim(Deadline.after(_CLAIM_SECONDS))

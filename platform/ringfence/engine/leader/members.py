@@ -6,14 +6,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
-from ringfence.encryption import KeyringSigner
 from ringfence.engine.dead_peers import describe_process
 from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.ids import Incarnation, TaskId, WorkerId, parse_member_client_id
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.consumer import LogRecord
 from ringfence.fencing.kafka.consumer_groups import GroupMember, group_members
 from ringfence.fencing.leader.next_placement import LiveWorker, Place, status_of
 from ringfence.fencing.leader.reconcile import waiting_for
@@ -21,7 +19,7 @@ from ringfence.fencing.modes import lagging, parse_mode
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_records import connector_of
 from ringfence.fencing.topics.config_records.format import FORMAT
-from ringfence.fencing.topics.leader_stamps import Foreign, Stamper, StampWatch
+from ringfence.fencing.topics.leader_stamps import Foreign
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import FAILED, MISCONFIGURED, StatusState, WorkerRecord
 from ringfence.worker_config import WorkerConfig
@@ -165,19 +163,19 @@ def identity(
 class ForeignRecords:
     """Reports each record once for each worker that leads, since reports are not stored."""
 
-    def __init__(self, config_topic: str, reporter: Reporter) -> None:
+    def __init__(self, config_topic: str, records: Sequence[Foreign], reporter: Reporter) -> None:
+        """records: those that are known; they are only added to."""
         self._topic = config_topic
+        self._records = records
         self._reporter = reporter
+        self._looked_at = 0
         self._reported_offsets: set[int] = set()
 
-    def watch_term(self, writer: str) -> tuple[Stamper, Callable[[Sequence[LogRecord]], None]]:
-        """Return the stamper for the records of a new term, and a function to call with all records that it reads."""
-        signer = KeyringSigner()
-        watch = StampWatch(self._topic, signer)
-        return Stamper(signer, writer), lambda records: self._tell(watch.look(records))
-
-    def _tell(self, records: Iterable[Foreign]) -> None:
-        for one in records:
+    def report(self) -> None:
+        """Report those that are new. Call it on the leader's thread."""
+        new = self._records[self._looked_at :]
+        self._looked_at += len(new)
+        for one in new:
             if one.offset in self._reported_offsets:
                 continue
             self._reported_offsets.add(one.offset)

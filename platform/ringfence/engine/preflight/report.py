@@ -3,10 +3,11 @@
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from ringfence.connectors.common_settings import EXACTLY_ONCE_SUPPORT
 from ringfence.connectors.sdk.delivery import TRANSACTION_BOUNDARY, transaction_boundary
-from ringfence.engine.config_topic import open_config_log
+from ringfence.engine.config_topic import ReadState, read_whole
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.calls import FindSlot, ReadExactlyOnceSupport
 from ringfence.engine.plugins.errors import BadRequest, PluginError, UnknownPlugin
@@ -56,6 +57,7 @@ def examine(
     modes: Callable[[Deadline], Mapping[str, str] | None] = lambda _: None,
     offsets: Callable[[Deadline], bool | None] = lambda _: None,
     versions: Callable[[], Versions | None] = dict,
+    read_state: ReadState | None = None,
 ) -> list[Check]:
     """Return all checks of a configuration. Raises `PluginError` if its connector class is not installed.
 
@@ -76,7 +78,7 @@ def examine(
         config,
         support,
         boundaries,
-        lambda _: read_known_tasks(name, worker, limit),
+        lambda _: read_known_tasks(name, worker, limit, read_state),
         warnings_of(config, worker),
         modes(Deadline.after(limit.slice(5))),
         boundary,
@@ -116,14 +118,13 @@ def count_known_tasks(connector: ConnectorState) -> int:
     return max(len(connector.tasks), connector.count.tasks if connector.count else 0)
 
 
-def read_known_tasks(name: ConnectorName, worker: WorkerConfig, limit: Deadline) -> int | None:
+def read_known_tasks(
+    name: ConnectorName, worker: WorkerConfig, limit: Deadline, read_state: ReadState | None = None
+) -> int | None:
     """Return the same at the end of the config topic; None if it cannot be read."""
+    read_state = read_state or partial(read_whole, worker, worker.connection("ringfence-preflight"))
     try:
-        follower = open_config_log(worker, worker.connection("ringfence-preflight"), Deadline.after(limit.slice(5)))
-        try:
-            connector = follower.refresh(Deadline.after(limit.slice(10))).connector(name)
-        finally:
-            follower.close()
+        connector = read_state(Deadline.after(limit.slice(10))).connector(name)
     except FencingError as error:
         log.info("Preflight of %s: %s", name, error)
         return None

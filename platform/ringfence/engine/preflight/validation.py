@@ -12,6 +12,7 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ringfence.engine.config_topic import ReadState
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.calls import ValidateConfig
 from ringfence.engine.preflight import client_overrides, cluster_checks, topic_rules
@@ -62,11 +63,14 @@ class ValidationErrors:
         worker: WorkerConfig,
         modes: Modes,
         state: Callable[[], tuple[ClusterState | None, bool]] = lambda: (None, False),
+        read_state: ReadState | None = None,
     ) -> None:
         """modes: returns the mode of each live worker by id; None if that is unknown. state: returns the config topic
         as far as it is known here, None before it was read, and whether that is all of it, as on the leader.
+        read_state: reads it to its end; the whole topic is read without it.
         """
         self._worker = worker
+        self._read_state = read_state
         self._modes = modes
         self._state = state
         self._passed = cluster_checks.Passed()
@@ -105,7 +109,7 @@ class ValidationErrors:
         """See `Subject`. What is known here may be behind the topic, which is read then."""
         state, whole = self._state()
         count = 0 if state is None else count_known_tasks(state.connector(name))
-        return count if whole or count >= needed else read_known_tasks(name, self._worker, limit)
+        return count if whole or count >= needed else read_known_tasks(name, self._worker, limit, self._read_state)
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)

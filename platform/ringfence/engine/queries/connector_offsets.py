@@ -1,8 +1,9 @@
 """Reads and writes the source offsets of the cluster's connectors on the worker, outside of tasks."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
-from ringfence.engine.config_topic import open_config_log
+from ringfence.engine.config_topic import ReadState, read_whole
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka.connection import transaction_timeout_ms
@@ -34,11 +35,20 @@ _PATIENCE_SECONDS = 0.25
 class ConnectorOffsets:
     """Thread-safe: it only has settings, and this worker's view of its offsets topic."""
 
-    def __init__(self, config: WorkerConfig, client_id: str, view: OffsetsView | None = None) -> None:
-        """view: the start of each read; without one, the whole topic is read."""
+    def __init__(
+        self,
+        config: WorkerConfig,
+        client_id: str,
+        view: OffsetsView | None = None,
+        read_state: ReadState | None = None,
+    ) -> None:
+        """view: the start of each read; without one, the whole topic is read. read_state: of the config topic; the
+        whole topic is read without it, too.
+        """
         self._config = config
         self._view = view
         self._connection = config.connection(client_id)
+        self._read_state = read_state or partial(read_whole, config, self._connection)
         self._most_bytes = config.number("connector.offsets.max.bytes")
 
     @property
@@ -120,11 +130,7 @@ class ConnectorOffsets:
         """
 
         def records() -> Records:
-            log = open_config_log(self._config, self._connection, limit)
-            try:
-                state = log.refresh(limit).connector(name)
-            finally:
-                log.close()
+            state = self._read_state(limit).connector(name)
             offsets = self.read(name, stores, limit)
             due = decide(state, offsets)
             self._tombstones_first(stores, offsets, due, limit)

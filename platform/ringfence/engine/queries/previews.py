@@ -8,9 +8,10 @@ seconds later.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Final, cast
 
-from ringfence.engine.config_topic import open_config_log
+from ringfence.engine.config_topic import ReadState, read_whole
 from ringfence.engine.fair_places import FairPlaces, place_for
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.calls import PreviewRecords, ReadConfigKeys, TryChain, pairs_of
@@ -38,9 +39,11 @@ CommittedOffsets = list[tuple[Mapping[str, object], Mapping[str, object] | None]
 class Previews:
     """One object per worker, thread-safe."""
 
-    def __init__(self, plugins: PluginHost, worker: WorkerConfig) -> None:
+    def __init__(self, plugins: PluginHost, worker: WorkerConfig, read_state: ReadState | None = None) -> None:
+        """read_state: of the config topic; the whole topic is read without it."""
         self._plugins = plugins
         self._worker = worker
+        self._read_state = read_state or partial(read_whole, worker, worker.connection("ringfence-preview"))
         self._places = FairPlaces(AT_ONCE)
 
     def preview(
@@ -84,13 +87,7 @@ class Previews:
 
     def _rival(self, config: Config, plugin: Mapping[str, object], limit: Deadline) -> str | None:
         try:
-            log = open_config_log(
-                self._worker, self._worker.connection("ringfence-preview"), Deadline.after(limit.slice(10))
-            )
-            try:
-                state = log.refresh(Deadline.after(limit.slice(10)))
-            finally:
-                log.close()
+            state = self._read_state(Deadline.after(limit.slice(10)))
         except FencingError as error:
             raise Refusal(503, f"Whether a task reads the source cannot be found out now: {error}") from error
         class_name = config.get("connector.class", "").strip()

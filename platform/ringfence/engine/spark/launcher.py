@@ -13,11 +13,10 @@ from dataclasses import replace
 from ringfence import telemetry
 from ringfence.connectors.java.runtime import JavaRuntime
 from ringfence.connectors.sdk.worker_limits import WorkerLimits
-from ringfence.engine.config_topic import open_config_log
+from ringfence.engine.config_topic import ConfigTopic
 from ringfence.engine.platform_topics import topics_of
 from ringfence.engine.plugins.environments import Environments
 from ringfence.engine.spark.driver import Lost, SparkHost, group_of
-from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, Retriable
 from ringfence.fencing.ids import ConnectorName, TaskId
 from ringfence.fencing.modes import MODE_KEY, Mode
@@ -26,7 +25,6 @@ from ringfence.fencing.offsets.view import OffsetsView
 from ringfence.fencing.request_context import working_for
 from ringfence.fencing.task.task_spec import Outcome, TaskSpec
 from ringfence.fencing.topics.cluster_state import ClusterState
-from ringfence.fencing.topics.config_log import ConfigLog
 from ringfence.fencing.topics.config_records.format import FORMAT, refuse_old
 from ringfence.fencing.topics.connector_state import ConnectorState, Placement
 from ringfence.fencing.topics.log_levels import ClusterLevels
@@ -40,6 +38,7 @@ from ringfence.worker_config import WorkerConfig
 
 log = logging.getLogger(__name__)
 
+_WAIT_SECONDS = 0.2
 _OVERDUE_SECONDS = 30.0
 _LOOK_SECONDS = 1.0
 _TELL_SECONDS = 5.0
@@ -61,25 +60,27 @@ _PREFIXES = ("producer.", "consumer.", "admin.", "offset.storage.", "config.prov
 
 
 class Launcher:
-    """Follows the config topic. `run` is the body of a thread."""
+    """Acts on the config topic. `run` is the body of a thread."""
 
     def __init__(
         self,
         config: WorkerConfig,
         worker: WorkerRecord,
         reporter: Reporter,
+        config_topic: ConfigTopic,
         limits: WorkerLimits | None = None,
         view: OffsetsView | None = None,
         ids: TopicIds | None = None,
         java: JavaRuntime | None = None,
         free: Callable[[], int] = free_memory,
-        config_log: ConfigLog | None = None,
     ) -> None:
-        """limits: what connectors must not access; None closes all files. view: of the offsets topic; an attempt gets
-        its connector's part of it, and reads the whole topic without one. ids: the cluster's topics; an attempt ends if
-        one of them is replaced. java: runs Java connectors; None if none may run. free: tells the bytes that are left
-        for tasks here. config_log: the config topic, if it was read already; `run` closes it."""
+        """config_topic: followed on another thread. limits: what connectors must not access; None closes all files.
+        view: of the offsets topic; an attempt gets its connector's part of it, and reads the whole topic without one.
+        ids: the cluster's topics; an attempt ends if one of them is replaced. java: runs Java connectors; None if none
+        may run. free: tells the bytes that are left for tasks here.
+        """
         self._config = config
+        self._config_topic = config_topic
         self._view = view
         self._told_at = 0.0
         self._free = free if runs_tasks_here(config.settings) else None
@@ -108,63 +109,38 @@ class Launcher:
         self._environments = Environments(config.plugin_folders)
         self._levels = ClusterLevels()
         self.failure: str | None = None
-        self._log: ConfigLog | None = None
-        self._read_before = config_log
-
-    def state(self) -> ClusterState | None:
-        """Return the state of the config topic at the last read; None before the first one. Any thread may call it."""
-        log_ = self._log
-        return None if log_ is None else log_.state
 
     def run(self, spark: SparkHost, stop: threading.Event, end: Callable[[], None] = lambda: None) -> None:
         """Run until `stop`. end: called once this version is too old for the cluster; tasks commit then, and end."""
         self._spark = spark
-        log_: ConfigLog | None = None
+        seen: ClusterState | None = None
         while not stop.is_set():
             try:
-                if log_ is None:
-                    log_ = self._open_log()
-                    self._start_placed(log_)
-                if refusal := refuse_old(log_.state.format, FORMAT):
-                    log.error("%s", refusal)
-                    end()
-                    stop.wait()
-                    break
-                if log_.poll(0.2) or self._waiting:
-                    self._levels.follow(log_.state.loggers)
-                    self._start_placed(log_)
-                self._cancel_overdue(log_)
-                self._report_again(log_.state)
+                state = self._config_topic.await_change(seen, _WAIT_SECONDS)
+                if state is not None:
+                    if refusal := refuse_old(state.format, FORMAT):
+                        log.error("%s", refusal)
+                        end()
+                        stop.wait()
+                        break
+                    if state is not seen or self._waiting:
+                        self._levels.follow(state.loggers)
+                        self._start_placed(state)
+                        seen = state
+                    self._cancel_overdue(state)
+                    self._report_again(state)
+                self._config_topic.check()
                 self.failure = None
             except Retriable as error:
                 log.info("The launcher waits: %s", error)
-                stop.wait(0.2)
+                stop.wait(_WAIT_SECONDS)
             except FencingError as error:
                 if self.failure is None:
-                    log.exception("Placements cannot be read")
+                    log.error("Placements cannot be read: %s", error)  # noqa: TRY400 - the follower logs the trace
                 self.failure = str(error)
-                if log_ is not None:
-                    log_.close()
-                log_ = None
                 stop.wait(1.0)
-        if log_ is not None:
-            log_.close()
 
-    def _open_log(self) -> ConfigLog:
-        """Return the config topic, read to its end."""
-        log_, self._read_before = self._read_before, None
-        log_ = log_ or open_config_log(self._config, self._connection, Deadline.after(30))
-        try:
-            log_.refresh(Deadline.after(60))
-        except FencingError:
-            log_.close()
-            raise
-        self._log = log_
-        self._levels.follow(log_.state.loggers)
-        return log_
-
-    def _start_placed(self, log_: ConfigLog) -> None:
-        state = log_.state
+    def _start_placed(self, state: ClusterState) -> None:
         delays: set[ConnectorName] = set()
         waiting: list[tuple[TaskId, Placement]] = []
         short: list[tuple[TaskId, Placement]] = []
@@ -282,7 +258,7 @@ class Launcher:
             return None
         return snapshot
 
-    def _cancel_overdue(self, log_: ConfigLog) -> None:
+    def _cancel_overdue(self, state: ClusterState) -> None:
         """Have Spark end superseded attempts that do not end by themselves (their plugin hangs): they occupy slots."""
         assert self._spark is not None
         if (now := time.monotonic()) < self._look_at:
@@ -290,7 +266,7 @@ class Launcher:
         self._look_at = now + _LOOK_SECONDS
         self._specs = [spec for spec in self._specs if self._spark.runs(spec)]
         for spec in self._specs:
-            if log_.state.connector(spec.task.connector).may_run(spec.task.task, spec.placement):
+            if state.connector(spec.task.connector).may_run(spec.task.task, spec.placement):
                 continue
             since = self._overdue.setdefault(group_of(spec), time.monotonic())
             if time.monotonic() - since > _OVERDUE_SECONDS:

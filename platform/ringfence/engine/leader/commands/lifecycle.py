@@ -16,7 +16,6 @@ from ringfence.engine.leader.commands.command import (
 from ringfence.engine.leader.task_slices import TaskConfigs
 from ringfence.fencing.ids import ConnectorName, Generation, TaskId
 from ringfence.fencing.leader.next_placement import status_of
-from ringfence.fencing.topics.active_topics import TopicsResetRecord
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_records import (
     CommitRecord,
@@ -24,13 +23,11 @@ from ringfence.fencing.topics.config_records import (
     ConnectorRecord,
     PlacementRecord,
     TargetStateRecord,
+    tombstones_of,
 )
-from ringfence.fencing.topics.connector_logs import ConnectorLevelRecord
 from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
 from ringfence.fencing.topics.signals import SignalsRecord, add_signal
 from ringfence.fencing.topics.status import State, StatusState
-from ringfence.fencing.topics.sweep_requests import SweepRequestRecord
-from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 from ringfence.requests.request import Refusal, always
 
 if TYPE_CHECKING:
@@ -123,20 +120,12 @@ class Delete(OnConnector, WritingCommand[None]):
     def records(self, state: ClusterState) -> Records:
         name = self.target
         connector = require_existing(state, name, f"Connector {name} not found")
-        records: list[ConfigRecord] = [
+        return [
             *([] if _is_empty_and_fenced(connector) else [CommitRecord(name, 0)]),
             TargetStateRecord(name, None),
             ConnectorRecord(name, None),
+            *tombstones_of(connector),
         ]
-        if connector.topic_grant is not None:
-            records.append(TopicGrantRecord(name, None))
-        if connector.topics_reset >= 0:
-            records.append(TopicsResetRecord(name, None))
-        if connector.sweep_request is not None:
-            records.append(SweepRequestRecord(name, None))
-        if connector.signals:
-            records.append(SignalsRecord(name, None))
-        return [*records, ConnectorLevelRecord(name, None)] if connector.log_level is not None else records
 
     def awaits_round(self) -> bool:
         return True
