@@ -10,6 +10,7 @@ import asyncssh
 from ringfence.local.ports import accepts, free_port
 from tests.support.waiting import eventually
 
+NEEDS = "an SFTP server"
 USER = "reader"
 PASSWORD = "secret-of-the-reader"
 
