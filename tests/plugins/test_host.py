@@ -242,7 +242,7 @@ def test_a_call_that_was_caught_in_anothers_fall_is_tried_again(host: PluginHost
     host.start_connector("good", hostile(marker=str(tmp_path / "good")))
     asked = 0
     with ThreadPoolExecutor(1) as other:
-        late = other.submit(host.task_configs, "slow", 1, timeout=10)
+        late = other.submit(host.task_configs, "slow", 1, timeout=5)
         eventually(hangs.exists)
         while not late.done() or not asked:
             assert len(host.task_configs("good", 1)) == 1
