@@ -36,7 +36,8 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(BIN)/python -c '' 2>/dev/null || $(PYTHON) -m venv --clear $(VENV) || { \
 		echo "$(PYTHON) cannot create a virtual environment: apt-get install python3-venv" >&2; exit 1; }
 	@echo "Installing Python packages into $(VENV), 1.8 GB on disk; pip prints each download with its size. This takes a few minutes."
-	$(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --disable-pip-version-check --no-compile --constraint constraints.txt --editable '.[dev]'
+	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true # pip would do it on one processor, and ignores what cannot be
 	@touch $(STAMP)
 
 # Without Java's jars at hand it is compiled when it is first needed.
