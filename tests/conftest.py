@@ -43,6 +43,7 @@ pytest_plugins = [
     "tests.support.leftovers",
     "tests.support.progress",
     "tests.support.pure",
+    "tests.support.timeline",
     *([] if "RINGFENCE_TESTS_PURE" in os.environ else ["tests.support.servers"]),
 ]
 # Plugin code that a test runs by itself may read the test's files; a platform that a test starts does not see this.
