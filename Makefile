@@ -36,7 +36,8 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(BIN)/python -c '' 2>/dev/null || $(PYTHON) -m venv --clear $(VENV) || { \
 		echo "$(PYTHON) cannot create a virtual environment: apt-get install python3-venv" >&2; exit 1; }
 	@echo "Installing Python packages into $(VENV), 1.8 GB on disk; pip prints each download with its size. This takes a few minutes."
-	$(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --disable-pip-version-check --no-compile --constraint constraints.txt --editable '.[dev]'
+	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true # pip would do it on one processor, and ignores what cannot be
 	@touch $(STAMP)
 
 # Without Java's jars at hand it is compiled when it is first needed.
@@ -146,11 +147,13 @@ $(TOOLS)/bin/%:
 	@$(PYTHON) -m venv $(TOOLS)
 	@$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check $*
 
-# Nobody who has another helm on the PATH needs this one, but the tests are for this version.
+# Nobody who has another helm on the PATH needs this one, but the tests are for this version. It is moved to its place,
+# as tests that run at the same time may find it there.
 $(TOOLS)/bin/helm:
 	@command -v go >/dev/null || { echo "Go is needed to build helm: https://go.dev/doc/install" >&2; exit 1; }
 	@echo "Building helm $(HELM), which takes some minutes of CPU time."
-	@GOBIN="$(CURDIR)/$(TOOLS)/bin" nice go install helm.sh/helm/v3/cmd/helm@$(HELM)
+	@GOBIN="$(CURDIR)/$(TOOLS)/new" nice go install helm.sh/helm/v3/cmd/helm@$(HELM)
+	@mkdir -p $(@D) && mv $(TOOLS)/new/helm $@
 
 # With the definitions of the Prometheus operator's resources, as the operator generates them.
 KUBERNETES := $(CURDIR)/tests/deployment/kubernetes
@@ -165,7 +168,8 @@ $(TOOLS)/bin/kube-apiserver: $(wildcard tests/deployment/kubernetes/go.*)
 $(TOOLS)/bin/otelcol: $(wildcard tests/support/otel_collector/*)
 	@command -v go >/dev/null || { echo "Go is needed to build the collector: https://go.dev/doc/install" >&2; exit 1; }
 	@echo "Building OpenTelemetry's collector, which takes some minutes of CPU time."
-	@mkdir -p $(TOOLS)/bin && cd tests/support/otel_collector && nice go build -ldflags "-s -w" -o "$(CURDIR)/$@" .
+	@mkdir -p $(TOOLS)/bin && cd tests/support/otel_collector && nice go build -ldflags "-s -w" -o "$(CURDIR)/$@.new" .
+	@mv $@.new $@
 
 clean: ## Remove the files that tools leave behind (.venv and downloads stay)
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist spark-warehouse

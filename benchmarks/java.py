@@ -20,7 +20,7 @@ from benchmarks import lines
 from benchmarks.command import new_folder, new_parser, remove_data, write_page
 from benchmarks.java_memory import JavaTasks
 from benchmarks.java_page import FILES, FIRST, JOBS, NEW, SHARED, STREAMS, WARM, Job, Results, page, tables, targets
-from benchmarks.java_sources import DEBEZIUM, Config, debezium_config, file_config, logical_postgres, plugin_path
+from benchmarks.java_sources import DEBEZIUM, Config, debezium_config, file_config, plugin_path
 from benchmarks.machine import describe, load
 from benchmarks.numbers import Numbers, medians, numbers
 from benchmarks.processes import MIB
@@ -31,7 +31,7 @@ from benchmarks.watch import Observation, observe
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, delete_topics
 from ringfence.local.guarded_process import wait_until
-from tests.support.postgres import Postgres
+from tests.support.postgres import LOGICAL, Postgres, new_postgres
 from tests.support.shared_jvms import running_jvms
 
 PAGE = Path(__file__).resolve().parent / "results" / "java.md"
@@ -216,7 +216,7 @@ def main(argv: Sequence[str]) -> int:
     with new_folder("java") as root, ExitStack() as stack:
         stack.callback(remove_data, root)
         plugins = plugin_path(root)
-        with logical_postgres() as postgres:
+        with new_postgres(LOGICAL) as postgres:
             starts = [measure(file_stream(root), plugins), measure(debezium(debezium_config, postgres), plugins)]
             many = [f"many{number}" for number in range(MANY)]
             memories = [

@@ -1,14 +1,10 @@
 """What the Java benchmark reads: plugins, configurations and a server, the same for both sides."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-
-import psycopg
 
 from benchmarks.connect import FILE, JSON_CONVERTER, STRING_CONVERTER
 from ringfence.local.jars import Coordinate, resolve
-from tests.support.postgres import Postgres, new_postgres
+from tests.support.postgres import Postgres
 
 DEBEZIUM = Coordinate("io.debezium", "debezium-connector-postgres", "3.7.0.Final")
 Config = dict[str, str]
@@ -54,18 +50,6 @@ def debezium_config(postgres: Postgres, name: str, table: str, mode: str) -> Con
         "value.converter.schemas.enable": "false",
         "exactly.once.support": "required",
     }
-
-
-@contextmanager
-def logical_postgres() -> Iterator[Postgres]:
-    """A private server that Debezium can read."""
-    with new_postgres() as server:
-        with psycopg.connect(server.url, autocommit=True) as database:
-            database.execute("alter system set wal_level = logical")
-            database.execute("alter system set max_replication_slots = 20")
-        server.stop()
-        server.start()
-        yield server
 
 
 def plugin_path(root: Path) -> Path:

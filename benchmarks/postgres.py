@@ -16,7 +16,7 @@ import psycopg
 from confluent_kafka import Consumer, TopicPartition
 
 from benchmarks.command import new_folder, new_parser, write_page
-from benchmarks.java_sources import DEBEZIUM, debezium_config, logical_postgres
+from benchmarks.java_sources import DEBEZIUM, debezium_config
 from benchmarks.machine import describe, foot, load
 from benchmarks.numbers import Numbers, medians, numbers
 from benchmarks.pg_recvlogical import receive_backlog, receive_meanwhile
@@ -38,7 +38,7 @@ from benchmarks.watch import observe
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.local.guarded_process import wait_until
-from tests.support.postgres import Postgres
+from tests.support.postgres import LOGICAL, Postgres, new_postgres
 
 TABLE = (
     "t (id bigserial PRIMARY KEY, customer text, amount float8, paid bool, at timestamptz DEFAULT clock_timestamp())"
@@ -205,7 +205,7 @@ def main(argv: Sequence[str]) -> int:
     received = ReceiveRates([], [])
     with (
         new_folder("postgres") as root,
-        logical_postgres() as postgres,
+        new_postgres(LOGICAL) as postgres,
         Stand(root, (DEBEZIUM,), args.nice) as stand,
     ):
         runs = PostgresRuns(stand, postgres, args.rows)

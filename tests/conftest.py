@@ -16,6 +16,7 @@ from ringfence.connectors.sdk import egress, worker_limits
 from ringfence.local.class_archives import use_archive
 from ringfence.local.ports import free_port
 from ringfence.local.valkey import EmbeddedValkey
+from tests.support.examples import examples
 from tests.support.names import unique as unique_name
 from tests.support.parallel import ByFile, platform_first
 
@@ -30,7 +31,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ.setdefault("RINGFENCE_ENCRYPTION_KEYS", "dGVzdHMgb25seSwgbm90IGEgc2VjcmV0LCAzMiBieXQ")
 
 # A machine at work is slow now and then, which says nothing about the code.
-hypothesis.settings.register_profile("ringfence", deadline=None)
+hypothesis.settings.register_profile("ringfence", deadline=None, max_examples=examples(100))
 hypothesis.settings.load_profile("ringfence")
 
 use_archive()  # for the Spark drivers of the tests themselves
@@ -42,6 +43,7 @@ pytest_plugins = [
     "tests.support.leftovers",
     "tests.support.progress",
     "tests.support.pure",
+    "tests.support.timeline",
     *([] if "RINGFENCE_TESTS_PURE" in os.environ else ["tests.support.servers"]),
 ]
 # Plugin code that a test runs by itself may read the test's files; a platform that a test starts does not see this.

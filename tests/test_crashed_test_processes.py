@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.cases import mark_cases
 
+NEEDS = "processes of pytest"
 ROOT = Path(__file__).parents[1]
 LIMIT, SPARE = 2.0, 1.0
 # A run of pytest with its processes takes seconds to start on a busy machine; what is shown is that it ends at all.

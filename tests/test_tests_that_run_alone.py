@@ -7,6 +7,7 @@ import pytest
 
 from tests.support.alone import MOST, read_list
 
+NEEDS = "processes of pytest"
 pytest_plugins = ["pytester"]
 ROOT = Path(__file__).parents[1]
 

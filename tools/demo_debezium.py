@@ -23,7 +23,7 @@ from ringfence.local.data_directory import default_root
 from ringfence.local.errors import LocalError
 from ringfence.local.plugin_installer import install_from_maven, parse_coordinates
 from ringfence.local.running_platform import Running
-from tests.support.postgres import Postgres, new_postgres
+from tests.support.postgres import LOGICAL, Postgres, new_postgres
 
 PLUGIN = "io.debezium:debezium-connector-postgres:3.7.0.Final"
 CLASS = "io.debezium.connector.postgresql.PostgresConnector"
@@ -38,11 +38,7 @@ def main() -> int:
     up.add_arguments(parser)
     parser.set_defaults(data=default_root() / "demo-debezium")
     args = parser.parse_args()
-    with new_postgres() as server:
-        with psycopg.connect(server.url, autocommit=True) as database:
-            database.execute("alter system set wal_level = logical")
-        server.stop()
-        server.start()
+    with new_postgres(LOGICAL) as server:
         _insert(server, SNAPSHOT_ROWS, create=True)
         print(f"fetching {PLUGIN}")
         plugins = cache_root() / "plugins"

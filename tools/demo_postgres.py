@@ -25,7 +25,7 @@ from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.local.data_directory import default_root
 from ringfence.local.errors import LocalError
 from ringfence.local.running_platform import Running
-from tests.support.postgres import Postgres, missing_programs, new_postgres
+from tests.support.postgres import LOGICAL, Postgres, missing_programs, new_postgres
 from tools.bank import Bank
 
 ACCOUNTS, BALANCE, TELLERS = 100, 1000, 4
@@ -49,7 +49,7 @@ def main() -> int:
     if missing := missing_programs():
         print(f"PostgreSQL is not installed ({', '.join(missing)}): apt-get install postgresql", file=sys.stderr)
         return 1
-    with new_postgres({"wal_level": "logical"}) as server:
+    with new_postgres(LOGICAL) as server:
         print(f"PostgreSQL listens at 127.0.0.1:{server.port}")
         with psycopg.connect(server.url) as database:
             database.execute(TABLES.encode())

@@ -47,6 +47,15 @@ def settling(answered: Answered) -> threading.Thread:
     return thread
 
 
+def check_it_waits(reading: threading.Thread, shown: Callable[[int], None], offset: int) -> None:
+    """It goes on once the rows show this offset, and not before."""
+    reading.join(0.3)
+    assert reading.is_alive(), "the rows show what is before that offset"
+    shown(offset)
+    reading.join(20)
+    assert not reading.is_alive()
+
+
 def test_a_reader_in_another_web_process_waits_until_the_rows_show_it(url: str, shown: Callable[[int], None]) -> None:
     writer, reader = Answered(url), Answered(url)
     reader.settle(ANN)
@@ -54,11 +63,7 @@ def test_a_reader_in_another_web_process_waits_until_the_rows_show_it(url: str, 
     for process in (writer, reader):
         reading = settling(process)
         shown(41)
-        reading.join(0.3)
-        assert reading.is_alive(), "the rows show what is before offset 41"
-        shown(42)
-        reading.join(20)
-        assert not reading.is_alive()
+        check_it_waits(reading, shown, 42)
         shown(0)  # for the other one
 
 
@@ -67,12 +72,7 @@ def test_an_older_answer_that_comes_later_takes_nothing_back(url: str, shown: Ca
     second.note(ANN, {"offset": 50})
     first.note(ANN, WRITTEN)
     shown(42)
-    reading = settling(reader)
-    reading.join(0.3)
-    assert reading.is_alive()
-    shown(51)
-    reading.join(20)
-    assert not reading.is_alive()
+    check_it_waits(settling(reader), shown, 51)
 
 
 def test_what_was_shown_once_is_not_looked_up_again(
@@ -106,12 +106,7 @@ def test_an_offset_of_a_topic_that_was_replaced_is_forgotten(url: str, shown: Ca
     answered._accounts[ANN].noted_at -= read_your_writes._KEPT_SECONDS + 1
     shown(0)
     answered.note(ANN, WRITTEN)
-    reading = settling(answered)
-    reading.join(0.3)
-    assert reading.is_alive()
-    shown(42)
-    reading.join(20)
-    assert not reading.is_alive()
+    check_it_waits(settling(answered), shown, 42)
 
 
 def test_nobody_waits_for_what_another_account_has_written(url: str, shown: Callable[[int], None]) -> None:
@@ -129,12 +124,7 @@ def test_without_redis_this_process_still_knows_its_own_answers(shown: Callable[
     for _ in range(50):
         answered.note(ANN, WRITTEN)
     assert time.monotonic() - began < 5, "Redis is asked once in five seconds"
-    reading = settling(answered)
-    reading.join(0.3)
-    assert reading.is_alive()
-    shown(42)
-    reading.join(20)
-    assert not reading.is_alive()
+    check_it_waits(settling(answered), shown, 42)
 
 
 def test_one_account_occupies_few_threads_while_the_rows_do_not_follow(url: str, shown: Callable[[int], None]) -> None:

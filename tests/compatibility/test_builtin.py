@@ -14,9 +14,8 @@ from ringfence.testing import CHECKS, Scenario
 from ringfence.testing.author_commands import report_on, run_checks
 from tests.compatibility.scenarios import SCENARIOS, PostgresScenario, ShareGroupScenario
 from tests.guarantees.shares import FLOORS
-from tests.postgres.stand import LOGICAL
 from tests.support.broker import Broker, running_kafka
-from tests.support.postgres import new_postgres
+from tests.support.postgres import LOGICAL, new_postgres
 
 
 @pytest.fixture(scope="module")

@@ -21,6 +21,7 @@ from ringfence.connectors.builtin.spark_table import settings as names
 from ringfence.connectors.builtin.spark_table.task import SparkTableSourceTask
 from ringfence.testing.oddities import UNSUPPORTED, Kind, oddities
 from tests.connectors.fakes import FakeContext, FakeOffsets
+from tests.support.examples import examples
 from tests.support.file_runs import Committed, parquet, read, read_restarted, reasons, rows
 
 pytestmark = pytest.mark.usefixtures("temporary_roots")
@@ -78,7 +79,7 @@ NUMBERS: list[tuple[Any, st.SearchStrategy[int], Callable[[int], object], str | 
 
 @pytest.mark.parametrize(("type", "domain", "expected", "name"), NUMBERS, ids=lambda each: str(each)[:20])
 @given(data=st.data())
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 def test_every_number_of_a_type(
     tmp_path_factory: pytest.TempPathFactory,
     data: st.DataObject,
@@ -122,7 +123,7 @@ def schema_of(committed: Committed) -> Schema:
 @given(
     numbers=st.lists(st.integers(-(2**60), 2**60), min_size=1, max_size=5), zone=st.sampled_from(["UTC", "Mars/Base"])
 )
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_a_zone_that_nobody_knows_changes_no_timestamp(
     tmp_path_factory: pytest.TempPathFactory, numbers: list[int], zone: str
 ) -> None:
@@ -162,7 +163,7 @@ OTHERS: list[tuple[Any, st.SearchStrategy[Any]]] = [
 
 @pytest.mark.parametrize(("type", "domain"), OTHERS, ids=lambda each: str(each)[:30])
 @given(data=st.data(), batch=st.integers(1, 4))
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 def test_every_value_of_other_types(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, batch: int, type: Any, domain: st.SearchStrategy[Any]
 ) -> None:
@@ -190,7 +191,7 @@ def _comparable(value: object) -> object:
 
 
 @given(bits=st.lists(st.integers(0, 2**16 - 1), min_size=1, max_size=8))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_every_half_float(tmp_path_factory: pytest.TempPathFactory, bits: list[int]) -> None:
     column = pa.array(bits, pa.uint16()).view(pa.float16())
     committed = read(tmp_path_factory.mktemp("halves"), "a", parquet(column), "parquet")
@@ -200,7 +201,7 @@ def test_every_half_float(tmp_path_factory: pytest.TempPathFactory, bits: list[i
 
 
 @given(data=st.data(), precision=st.integers(1, 76))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_every_decimal(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, precision: int) -> None:
     scale = data.draw(st.integers(0, precision))
     digits = data.draw(st.lists(st.integers(1 - 10**precision, 10**precision - 1), min_size=1, max_size=4))
@@ -212,7 +213,7 @@ def test_every_decimal(tmp_path_factory: pytest.TempPathFactory, data: st.DataOb
 
 
 @given(numbers=st.lists(INT32, min_size=1, max_size=5))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_every_time_of_milliseconds(tmp_path_factory: pytest.TempPathFactory, numbers: list[int]) -> None:
     """Arrow makes 01:00 of 25:00, and says nothing."""
     folder = tmp_path_factory.mktemp("times")
@@ -280,7 +281,7 @@ MOMENTS = st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31))  # noqa: DTZ00
 
 
 @given(moments=st.lists(st.none() | MOMENTS, min_size=1, max_size=5), batch=st.integers(1, 3))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_int96_timestamps_never_wrap(
     tmp_path_factory: pytest.TempPathFactory, moments: list[datetime | None], batch: int
 ) -> None:

@@ -28,6 +28,7 @@ from ringfence.connectors.builtin.files.places import FileInfo
 from ringfence.connectors.builtin.files.reading import Backlog, FileReading, Marks, Share, bucket_of
 from ringfence.connectors.sdk import worker_limits
 from ringfence.connectors.sdk.worker_limits import WorkerLimits
+from tests.support.examples import examples
 from tests.support.file_runs import Committed, config_of, plain, started, write
 
 
@@ -53,7 +54,7 @@ def test_a_kill_after_any_batch_neither_loses_nor_doubles(folder: Path, format: 
 
 
 @given(data=st.binary(max_size=60).map(lambda data: data.replace(b"\x00", b"\n")), batch=st.integers(1, 5))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_lines_are_those_of_the_file_as_texts_and_as_bytes(
     tmp_path_factory: pytest.TempPathFactory, data: bytes, batch: int
 ) -> None:

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ringfence.connectors.api import ConnectorError, DistantDate, DistantTimestamp
+from tests.support.examples import examples
 from tests.support.file_runs import Committed, config_of, plain, read, read_restarted, reasons, rows, summary
 
 pytestmark = pytest.mark.usefixtures("temporary_roots")
@@ -146,7 +147,7 @@ def test_logical_types(folder: Path, type: Any, values: list[object], expected: 
 
 
 @given(values=st.lists(st.integers(-(2**31), 2**31 - 1), min_size=1, max_size=5))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_a_time_that_is_none_is_refused_null_or_text(
     tmp_path_factory: pytest.TempPathFactory, values: list[int]
 ) -> None:
@@ -175,7 +176,7 @@ def test_a_damaged_marker_costs_its_block_and_the_next(folder: Path) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_a_restart_anywhere_in_a_damaged_file_changes_nothing(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:

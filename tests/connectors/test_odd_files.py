@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 from ringfence.connectors.api import ConnectorError, DataException
 from ringfence.connectors.builtin.files import compression
 from ringfence.connectors.builtin.files.formats import make_distinct, text
+from tests.support.examples import examples
 from tests.support.file_runs import Committed, config_of, parquet, plain, read, read_restarted, reasons, rows, summary
 
 pytestmark = pytest.mark.usefixtures("temporary_roots")
@@ -176,7 +177,7 @@ tables = st.integers(1, 3).flatmap(lambda width: st.lists(st.lists(cells, min_si
 
 
 @given(table=tables, end=st.sampled_from(["\n", "\r\n", "\r"]), batch=st.integers(1, 3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_every_table_is_read_as_it_was_written(
     tmp_path_factory: pytest.TempPathFactory, table: list[list[str]], end: str, batch: int
 ) -> None:
@@ -189,7 +190,7 @@ def test_every_table_is_read_as_it_was_written(
 
 
 @given(table=tables, batch=st.integers(1, 3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_every_table_is_read_as_it_was_written_with_an_escape(
     tmp_path_factory: pytest.TempPathFactory, table: list[list[str]], batch: int
 ) -> None:
@@ -210,7 +211,7 @@ pieces = st.sampled_from(
 
 
 @given(data=st.lists(pieces, max_size=25).map(b"".join), batch=st.integers(1, 4), header=st.booleans())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_a_restart_between_any_bad_rows_of_csv_changes_nothing(
     tmp_path_factory: pytest.TempPathFactory, data: bytes, batch: int, header: bool
 ) -> None:
@@ -281,7 +282,7 @@ json_values = st.recursive(
 
 
 @given(values=st.lists(json_values, max_size=10))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_json_is_read_as_by_python_or_refused(tmp_path_factory: pytest.TempPathFactory, values: list[object]) -> None:
     def fits(value: object) -> bool:
         if isinstance(value, dict):

@@ -35,6 +35,7 @@ from ringfence.connectors.common_settings import source_config_def
 from ringfence.connectors.converters import find_converter, value_converter
 from ringfence.connectors.converters.registry.protobuf import ProtoFile
 from tests.connectors.golden.records import FULL, MOMENT, SPARSE
+from tests.support.examples import examples
 from tests.support.registry import Registry
 
 VALUE = SerializationContext("flights", MessageField.VALUE)
@@ -73,7 +74,7 @@ def test_avro_schemas_tell_kafka_connect_what_they_were(registry: Registry) -> N
 
 @pytest.mark.parametrize("kind", ["AvroConverter", "ProtobufConverter", "JsonSchemaConverter"])
 @given(number=st.decimals(allow_nan=False, allow_infinity=False, places=18, min_value=-(10**20), max_value=10**20))
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 def test_decimals_of_38_digits_are_exact(kind: str, number: Decimal, registry: Registry) -> None:
     made = written(registry, kind, Struct(struct({"a": decimal(18)}, "flights.Price"), {"a": number}))
     unscaled = int(number.scaleb(18, Context(prec=100)))

@@ -18,6 +18,7 @@ from ringfence.connectors.converters.json_converter import JsonConverter
 from ringfence.connectors.sdk import worker_limits
 from ringfence.connectors.sdk.worker_limits import WorkerLimits
 from tests.connectors.fakes import FakeContext, FakeOffsets
+from tests.support.examples import examples
 from tests.support.sql_runs import Seen, Sqlite
 
 pytestmark = pytest.mark.usefixtures("temporary_roots")
@@ -42,7 +43,7 @@ times = st.lists(st.integers(0, 5), min_size=1, max_size=25)
 
 
 @given(times=times, limit=st.integers(1, 6), both=st.booleans())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_equal_times_over_the_end_of_a_batch(
     tmp_path_factory: pytest.TempPathFactory, times: list[int], limit: int, both: bool
 ) -> None:

@@ -9,8 +9,7 @@ import pytest
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.topics.topic_log import TopicLog
 from tests.e2e.up import Up
-from tests.postgres.stand import LOGICAL
-from tests.support.postgres import Postgres, new_postgres
+from tests.support.postgres import LOGICAL, Postgres, new_postgres
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]

@@ -18,6 +18,7 @@ from ringfence.fencing.records.prepared_batch import GatheredOffsets
 from ringfence.fencing.records.record_path import RecordPath
 from ringfence.fencing.transactions.record_columns import RecordColumns
 from tests.connectors.fakes import FakeContext
+from tests.support.examples import examples
 from tests.support.record_paths import Given
 
 JAVA = "org.apache.kafka.connect."
@@ -48,7 +49,7 @@ columns = st.integers(1, 8).flatmap(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(columns)
 def test_kafka_source(parts: tuple[list[Any], list[Any], list[Any], list[int]]) -> None:
     values, keys, headers, times = parts

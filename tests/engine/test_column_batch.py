@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from ringfence.connectors.api import ColumnBatch, EncodedStrings, SourceRecord, Struct, StructBatch, ValueBatch
 from ringfence.connectors.api.schemas import INT64, STRING, Schema
 from ringfence.engine.spark.task_process import Conversion
+from tests.support.examples import examples
 from tests.support.record_paths import CONVERTERS, ROW, TRANSFORMS, OneByOne, configuration, rows, texts, went
 
 PARTITION = {"url": "file:///in/a.parquet"}
@@ -21,7 +22,7 @@ def batch_of(values: Sequence[Struct]) -> StructBatch:
     return StructBatch(PARTITION, {"row": len(values), "done": True}, "t1", ROW, columns, lambda n: {"row": n + 1})
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(
     st.lists(rows, min_size=1, max_size=12),
     st.lists(st.sampled_from(sorted(TRANSFORMS)), max_size=3, unique=True),
@@ -68,7 +69,7 @@ plain_values = st.one_of(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @example((STRING, ["a\nb", "", "\udcff", "c", "\n"]), More(5, None, None, None), [], CONVERTERS[1], False)
 @given(
     plain_values,

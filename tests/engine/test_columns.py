@@ -10,6 +10,7 @@ from ringfence.connectors.api import Schema, SourceRecord, Struct
 from ringfence.connectors.api.schemas import BYTES, INT8, INT64, STRING, optional
 from ringfence.engine.spark.task_process import Conversion
 from ringfence.fencing.records.record_path import RecordPath
+from tests.support.examples import examples
 from tests.support.record_paths import CONVERTERS, ROW, TRANSFORMS, OneByOne, configuration, rows, texts, went
 
 mappings = st.dictionaries(st.sampled_from(["id", "name", "raw"]), st.none() | texts | st.integers(0, 9), max_size=3)
@@ -50,7 +51,7 @@ def batches(draw: st.DrawFn) -> list[SourceRecord]:
     return made
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(
     batches(), st.lists(st.sampled_from(sorted(TRANSFORMS)), max_size=3, unique=True), st.sampled_from(CONVERTERS),
     st.booleans(),

@@ -11,9 +11,12 @@ from ringfence.engine.leader.commands import COMMANDS, parse
 from ringfence.engine.plugins.calls import PLUGIN_CALLS
 from ringfence.engine.questions import QUESTIONS
 from ringfence.requests.request import Request
+from tests.support.examples import examples
 from tests.support.strategies import record_strategy
 
-QUICK = settings(max_examples=25, phases=[Phase.generate, Phase.shrink], suppress_health_check=[HealthCheck.too_slow])
+QUICK = settings(
+    max_examples=examples(25), phases=[Phase.generate, Phase.shrink], suppress_health_check=[HealthCheck.too_slow]
+)
 KINDS: list[type[Request[Any]]] = [*COMMANDS, *QUESTIONS, *PLUGIN_CALLS]
 
 

@@ -23,6 +23,7 @@ from ringfence.fencing.topics.config_records import (
 )
 from ringfence.fencing.topics.connector_state import Placement, TargetState, task_ids
 from tests.support.cluster_states import C, I, W, c, config, fold, histories, place, tasks, verdicts
+from tests.support.examples import examples
 
 
 def test_the_generation_is_the_offset_of_the_newest_commit() -> None:
@@ -162,7 +163,7 @@ def test_a_commit_of_a_trillion_tasks_is_read_at_once() -> None:
     assert not c(config(), *tasks(1), CommitRecord(C, 10**12)).startable
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(histories, st.integers(0, 100))
 def test_a_compacted_log_gives_the_same_verdicts(history: Sequence[ConfigRecord], until: int) -> None:
     """Compaction has dealt with the part before `until`: of each key only the newest record there is left."""

@@ -27,6 +27,7 @@ from ringfence.fencing.topics.config_value import is_clear
 from ringfence.fencing.topics.connector_state import ConnectorState
 from ringfence.fencing.topics.session_keys import SessionKeys, SignatureCheck
 from tests.support.cluster_states import histories, verdicts
+from tests.support.examples import examples
 
 C = ConnectorName("c")
 SECRET = "hunter22"
@@ -160,7 +161,7 @@ def test_what_is_clear_or_under_an_older_key_is_written_again_and_nothing_is_new
             assert (now.tasks, now.commit, now.count) == (before.tasks, before.commit, before.count)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(histories, st.integers(0, 40), st.booleans())
 def test_writing_again_changes_no_verdict_with_or_without_compaction(
     history: Sequence[ConfigRecord], at: int, compact: bool

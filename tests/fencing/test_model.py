@@ -11,6 +11,7 @@ import pytest
 from tests.fencing.model.cluster import without
 from tests.fencing.model.machine import MOVES, search
 from tests.fencing.model.world import Rules, Violation
+from tests.support.examples import examples
 
 ENOUGH = 3000  # examples at the most; the search ends with the first violation
 
@@ -28,8 +29,9 @@ LEADERS = frozenset({"command", "commands", "take_over", "leader"})
     ],
 )
 def test_with_all_rules_every_record_is_visible_exactly_once(moves: frozenset[str], implicit: bool) -> None:
-    examples = os.environ.get("RINGFENCE_MODEL_EXAMPLES")
-    search(Rules(), int(examples or 100), moves, derandomize=examples is None, implicit=implicit)
+    wanted = os.environ.get("RINGFENCE_MODEL_EXAMPLES")
+    count = int(wanted) if wanted else examples(100)
+    search(Rules(), count, moves, derandomize=wanted is None, implicit=implicit)
 
 
 @pytest.mark.parametrize(

@@ -22,10 +22,11 @@ from ringfence.fencing.topics.config_records import (
 from ringfence.fencing.topics.status import ConnectorStatus, StatusRecord, TaskStatus
 from ringfence.fencing.topics.status_entry import StatusEntry
 from ringfence.fencing.topics.topic_ids import TopicIds
+from tests.support.examples import examples
 from tests.support.strategies import NAME, record_strategy
 
 QUICK = settings(
-    max_examples=60, phases=[Phase.generate, Phase.shrink], suppress_health_check=[HealthCheck.too_slow]
+    max_examples=examples(60), phases=[Phase.generate, Phase.shrink], suppress_health_check=[HealthCheck.too_slow]
 )  # without an explanation, which takes minutes
 TOPIC = NAME.filter(lambda name: ":" not in name)
 TASK = st.builds(TaskId, NAME.map(ConnectorName), st.integers(0, 999))

@@ -100,9 +100,9 @@ def test_more_hung_calls_than_processes_are_told_so(environment: dict[str, str],
         held = other.submit(host.ask, ValidateConfig("Hostile", hostile("hang until told", misbehaves=str(hangs))))
         eventually(hangs.exists)
         try:
-            with pytest.raises(
-                PluginTimeout, match=r"All 1 plugin processes were busy for 0\.2 s, so validate was not called"
-            ):
+            # What is left of the time when it begins to wait: a busy machine takes some of it before.
+            busy = r"All 1 plugin processes were busy for 0\.(2|1\d*) s, so validate was not called"
+            with pytest.raises(PluginTimeout, match=busy):
                 host.ask(ValidateConfig("Hostile", hostile()), 0.2)
         finally:
             Path(f"{hangs}.go").touch()
@@ -242,7 +242,7 @@ def test_a_call_that_was_caught_in_anothers_fall_is_tried_again(host: PluginHost
     host.start_connector("good", hostile(marker=str(tmp_path / "good")))
     asked = 0
     with ThreadPoolExecutor(1) as other:
-        late = other.submit(host.task_configs, "slow", 1, timeout=10)
+        late = other.submit(host.task_configs, "slow", 1, timeout=5)
         eventually(hangs.exists)
         while not late.done() or not asked:
             assert len(host.task_configs("good", 1)) == 1

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.postgres.local import Database, loopback
-from tests.postgres.stand import LOGICAL, Stand
+from tests.postgres.stand import Stand
 from tests.support.broker import Broker
-from tests.support.postgres import Postgres, new_postgres
+from tests.support.postgres import LOGICAL, Postgres, new_postgres
 
 
 @pytest.fixture(scope="package")

@@ -20,9 +20,8 @@ from benchmarks.connect import ConnectWorker
 from ringfence.local.jars import Coordinate
 from tests.postgres.changes import CHANGES, TABLES
 from tests.postgres.comparison import Comparable, Load, comparable, load_json
-from tests.postgres.stand import LOGICAL
 from tests.support.broker import running_kafka
-from tests.support.postgres import Postgres, new_postgres
+from tests.support.postgres import LOGICAL, Postgres, new_postgres
 from tests.support.waiting import eventually
 
 PLUGIN: Final = Coordinate("io.debezium", "debezium-connector-postgres", "3.7.0.Final")

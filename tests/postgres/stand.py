@@ -24,12 +24,6 @@ from tests.postgres.local import Run, config_of, drop_slots, loopback
 from tests.support.postgres import Postgres
 from tests.support.waiting import eventually
 
-LOGICAL = {
-    "wal_level": "logical",
-    "max_wal_senders": "40",
-    "max_replication_slots": "40",
-    "max_prepared_transactions": "10",
-}
 _JSON = "org.apache.kafka.connect.json.JsonConverter"
 
 

@@ -16,9 +16,8 @@ from tests.postgres.beside import Both, Variant, run
 from tests.postgres.generated import SCHEMA, generate
 from tests.postgres.intended_differences import TOPICS, Difference, find_differences, reason_of
 from tests.postgres.local import loopback
-from tests.postgres.stand import LOGICAL
 from tests.support.apicurio import Apicurio
-from tests.support.postgres import new_postgres
+from tests.support.postgres import LOGICAL, new_postgres
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(600)]
 

@@ -10,9 +10,9 @@ import psycopg
 import pytest
 
 from tests.postgres import versions
-from tests.postgres.stand import LOGICAL, Stand, write_position
+from tests.postgres.stand import Stand, write_position
 from tests.support.broker import Broker
-from tests.support.postgres import Postgres, find_newer, new_postgres
+from tests.support.postgres import LOGICAL, Postgres, find_newer, new_postgres
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]

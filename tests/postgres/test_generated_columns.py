@@ -6,8 +6,7 @@ import pytest
 
 from ringfence.connectors.api import SourceRecord, Struct
 from tests.postgres.local import Database, loopback
-from tests.postgres.stand import LOGICAL
-from tests.support.postgres import Postgres, find_newer, new_postgres
+from tests.support.postgres import LOGICAL, Postgres, find_newer, new_postgres
 
 TABLE = """
 CREATE TABLE t (

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.postgres import versions
-from tests.postgres.stand import LOGICAL, Stand
+from tests.postgres.stand import Stand
 from tests.support.broker import Broker
-from tests.support.postgres import Postgres, new_postgres
+from tests.support.postgres import LOGICAL, Postgres, new_postgres
 from tests.support.waiting import eventually
 
 

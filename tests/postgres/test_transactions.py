@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from tests.postgres.stand import LOGICAL, Stand, write_position
+from tests.postgres.stand import Stand, write_position
 from tests.support.broker import Broker
-from tests.support.postgres import Postgres, new_postgres
+from tests.support.postgres import LOGICAL, Postgres, new_postgres
 from tests.support.waiting import eventually
 
 _CHUNK = 1 << 16

@@ -8,8 +8,7 @@ from ringfence.connectors.api import ConnectorError, SourceRecord
 from ringfence.connectors.builtin.postgres.offsets import share_config
 from ringfence.connectors.builtin.postgres.settings import find_unsupported
 from tests.postgres.local import Database, Run, loopback
-from tests.postgres.stand import LOGICAL
-from tests.support.postgres import new_postgres
+from tests.support.postgres import LOGICAL, new_postgres
 from tests.support.snapshot_envelopes import envelopes, finish, ops
 from tests.support.waiting import eventually
 

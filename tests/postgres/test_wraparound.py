@@ -9,9 +9,8 @@ import pytest
 from ringfence.connectors.builtin.postgres.snapshot_content import Visibility
 from tests.postgres import versions
 from tests.postgres.snapshots import SnapshotStand
-from tests.postgres.stand import LOGICAL
 from tests.support.broker import Broker
-from tests.support.postgres import Postgres, new_postgres
+from tests.support.postgres import LOGICAL, Postgres, new_postgres
 from tests.support.snapshot_tables import is_within_a_range
 from tests.support.waiting import eventually
 

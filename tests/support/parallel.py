@@ -14,6 +14,7 @@ from xdist.workermanage import WorkerController
 
 _PLATFORMS = ("tests/e2e/", "tests/security/end_to_end/", "tests/wheel/")
 _OF_THEIR_OWN = (
+    "tests/e2e/browser/test_console_is_live.py",
     "tests/e2e/test_alert_rules.py",
     "tests/e2e/test_checker.py",
     "tests/e2e/test_default_slots.py",

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from ringfence.engine.plugins import PluginError
 
+NEEDS = "plugin processes"
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 60.0
 """Seconds for calls that are meant to be answered: on a busy machine ten are not enough for a process to start."""

@@ -18,7 +18,13 @@ from ringfence.local.ports import free_port
 from tests.support.waiting import eventually
 
 NEEDS = "PostgreSQL"
-
+LOGICAL = {
+    "wal_level": "logical",
+    "max_wal_senders": "40",
+    "max_replication_slots": "40",
+    "max_prepared_transactions": "10",
+}
+"""Settings of a server whose changes are read by logical replication."""
 _PROGRAMS = ("initdb", "postgres", "pg_isready", "createdb")
 
 

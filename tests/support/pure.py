@@ -160,9 +160,9 @@ class Pure:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        left_out = [item for item in items if not is_pure(item)]
-        items[:] = [item for item in items if is_pure(item)]
-        config.hook.pytest_deselected(items=left_out)
+        every, items[:] = items[:], [item for item in items if is_pure(item)]
+        kept = set(items)
+        config.hook.pytest_deselected(items=[item for item in every if item not in kept])
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -1,13 +1,12 @@
 """A real S3 server of our own: SeaweedFS, from its wheel. It can be killed and started again."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-from ringfence.local.ports import accepts
 from tests.support.names import unique
+from tests.support.server_process import ServerProcess
 from tests.support.waiting import eventually
 
 NEEDS = "an S3 server"
@@ -22,6 +21,7 @@ class S3Server:
     def __init__(self, root: Path) -> None:
         self._root = root
         self.port = _low_port()
+        self._server = ServerProcess(root / "weed.log", self.port)
         self.endpoint = f"http://127.0.0.1:{self.port}"
         self.bucket = unique("bucket")
 
@@ -31,8 +31,7 @@ class S3Server:
         account = {"name": "reader", "credentials": [{"accessKey": ACCESS_KEY, "secretKey": SECRET_KEY}]}
         (root / "s3.json").write_text(json.dumps({"identities": [{**account, "actions": ["Admin", "Read", "Write"]}]}))
         ports = {name: str(_low_port()) for name in ("master.port", "volume.port", "filer.port")}
-        self._log = (root / "weed.log").open("wb")
-        self._process = subprocess.Popen(
+        self._server.start(
             [
                 str(Path(sys.executable).parent / "weed"),
                 "server",
@@ -47,15 +46,10 @@ class S3Server:
                 "-master.volumeSizeLimitMB=64",
                 *(f"-{name}={port}" for name, port in ports.items()),
             ],
+            90,
             cwd=root,
-            stdout=self._log,
-            stderr=subprocess.STDOUT,
         )
-        eventually(
-            lambda: self._process.poll() is not None or accepts("127.0.0.1", self.port), 90, self._tail, pause=0.2
-        )
-        assert self._process.poll() is None, self._tail()
-        eventually(self._has_bucket, 90, self._tail, pause=0.5)
+        eventually(self._has_bucket, 90, self._server.tail, pause=0.5)
         return self
 
     def client(self) -> Any:
@@ -88,9 +82,7 @@ class S3Server:
         return sorted(name for name in self.client().find(folder) if name.startswith(folder))
 
     def stop(self) -> None:
-        self._process.kill()
-        self._process.wait()
-        self._log.close()
+        self._server.stop()
 
     def _has_bucket(self) -> bool:
         try:
@@ -100,9 +92,6 @@ class S3Server:
         except OSError:
             return False  # its parts come up one after another
         return True
-
-    def _tail(self) -> str:
-        return (self._root / "weed.log").read_text(errors="replace")[-2000:]
 
 
 def _low_port() -> int:

@@ -1,15 +1,15 @@
 """A real SFTP server of our own: asyncssh's, in a process that can be killed and started again."""
 
 import asyncio
-import subprocess
 import sys
 from pathlib import Path
 
 import asyncssh
 
-from ringfence.local.ports import accepts, free_port
-from tests.support.waiting import eventually
+from ringfence.local.ports import free_port
+from tests.support.server_process import ServerProcess
 
+NEEDS = "an SFTP server"
 USER = "reader"
 PASSWORD = "secret-of-the-reader"
 
@@ -22,6 +22,7 @@ class SftpServer:
         self.port = free_port()
         self.folder = root / "files"
         self.folder.mkdir(parents=True)
+        self._server = ServerProcess(root / "log", self.port)
         host = asyncssh.generate_private_key("ssh-ed25519")
         host.write_private_key(root / "host")
         user = asyncssh.generate_private_key("ssh-ed25519")
@@ -31,18 +32,7 @@ class SftpServer:
         self.locked_key = user.export_private_key(passphrase="open sesame").decode()
 
     def start(self) -> "SftpServer":
-        self._log = (self._root / "log").open("ab")
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.sftp", str(self._root), str(self.port)],
-            stdout=self._log,
-            stderr=subprocess.STDOUT,
-        )
-        eventually(
-            lambda: self._process.poll() is not None or accepts("127.0.0.1", self.port),
-            30,
-            lambda: (self._root / "log").read_text(),
-        )
-        assert self._process.poll() is None, (self._root / "log").read_text()
+        self._server.start([sys.executable, "-m", "tests.support.sftp", str(self._root), str(self.port)], 30)
         return self
 
     def settings(self) -> dict[str, str]:
@@ -55,9 +45,7 @@ class SftpServer:
         }
 
     def stop(self) -> None:
-        self._process.kill()
-        self._process.wait()
-        self._log.close()
+        self._server.stop()
 
 
 class _Passwords(asyncssh.SSHServer):

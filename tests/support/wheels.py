@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+NEEDS = "pip"
+
 
 def make_wheel(
     folder: Path, name: str, version: str, files: Mapping[str, str], needs: Sequence[str] = (), entry_points: str = ""

@@ -10,7 +10,7 @@ class AuditConfig(AppConfig):
 
     def ready(self) -> None:
         # Models can only be imported here.
-        from ringfence.audit.probes import record_ended_transaction, record_foreign_record
+        from ringfence.audit.receivers import record_ended_transaction, record_foreign_record
         from ringfence.audit.retention import delete_expired_on_signal
         from ringfence.projection.signals import foreign_record_found, hanging_transaction_ended, housekeeping_due
 

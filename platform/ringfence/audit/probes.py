@@ -17,37 +17,9 @@ from django.http import HttpRequest
 
 from ringfence.access.client_address import address_of
 from ringfence.access.principal import Principal
-from ringfence.audit import trail
 from ringfence.audit.models import AuditEntry, Outcome
 from ringfence.audit.trail import log
 from ringfence.fencing.clock import epoch_ms
-
-
-def record_ended_transaction(connector: str, by: str, message: str, **_: object) -> None:
-    """Write an entry. The receiver of `hanging_transaction_ended`."""
-    trail.record(
-        "end a hanging transaction",
-        user="ringfence",
-        via=by,
-        address="",
-        outcome=Outcome.DONE,
-        connector=connector,
-        message=message,
-    )
-
-
-def record_foreign_record(connector: str, message: str, **_: object) -> None:
-    """Write an entry. The receiver of `foreign_record_found`."""
-    trail.record(
-        "write to the config topic",
-        user="unknown",
-        via="Kafka",
-        address="",
-        outcome=Outcome.DONE,
-        connector=connector,
-        message=message,
-    )
-
 
 PREVIEW, TRIAL, VALIDATION, PREFLIGHT, TEST = "preview", "try transforms", "validate", "preflight", "test connection"
 FOLDED_SECONDS: Final = 300.0

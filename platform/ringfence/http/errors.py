@@ -10,9 +10,8 @@ from rest_framework.exceptions import APIException
 from rest_framework.response import Response
 
 from ringfence.access.authorise import Forbidden
-from ringfence.dispatch import Refusal
 from ringfence.encryption import NoKey
-from ringfence.heartbeats.cluster_view import look
+from ringfence.requests.request import Refusal
 
 _AWAY = (
     "The database does not answer ({error}). Running connectors are not affected. Check RINGFENCE_DATABASE_URL and "
@@ -39,6 +38,9 @@ def explain_database_error(error: Exception) -> str:
     if getattr(cause, "sqlstate", "") == _FULL_SQLSTATE or any(words in str(error) for words in _FULL_WORDS):
         return _FULL
     if _LOCKED_WORDS in str(error) or getattr(cause, "sqlstate", "") == _LOCKED_SQLSTATE:
+        # Not with the module, which each process that sets Django up loads: it loads the client of Redis.
+        from ringfence.heartbeats.cluster_view import look
+
         doubt = look.vitals().refusal
         return _LOCKED.format(doubt=f"{doubt} " if doubt else "")
     return _AWAY.format(error=type(error).__name__)

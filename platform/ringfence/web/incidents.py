@@ -2,8 +2,9 @@
 what happened and who did what, notes, acknowledgement and silences.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -233,27 +234,32 @@ def _refuse(request: HttpRequest, status: int, text: str) -> HttpResponse:
     return render(request, "ringfence/error.html", context, status=status)
 
 
-@_WRITES
-@require_POST
-def acknowledge(request: HttpRequest, number: int) -> HttpResponse:
+def _operates(act: Callable[[HttpRequest, Incident, Principal], HttpResponse]) -> Callable[..., HttpResponse]:
+    """A view of an incident's number, for accounts with the operate permission on what the incident concerns."""
+
+    @_WRITES
+    @require_POST
+    @wraps(act)
+    def view(request: HttpRequest, number: int) -> HttpResponse:
+        one, who = _find(request, number), principal_of(request)
+        if not incident_report.may_operate(who, one.connector):
+            return _refuse(request, 403, "You need the operate permission on what the incident concerns.")
+        return act(request, one, who)
+
+    return view
+
+
+@_operates
+def acknowledge(request: HttpRequest, one: Incident, who: Principal) -> HttpResponse:
     """Acknowledge the incident: the badge no longer counts it. Only the first acknowledgement is recorded."""
-    one = _find(request, number)
-    who = principal_of(request)
-    if not incident_report.may_operate(who, one.connector):
-        return _refuse(request, 403, "You need the operate permission on what the incident concerns.")
     if (after := incident_report.acknowledge(one, who)) is not None:
         record_change(request, before=None, after=after, action="acknowledge incident")
     return HttpResponseRedirect(f"/ui/incidents/{one.pk}")
 
 
-@_WRITES
-@require_POST
-def add_note(request: HttpRequest, number: int) -> HttpResponse:
+@_operates
+def add_note(request: HttpRequest, one: Incident, who: Principal) -> HttpResponse:
     """Keep the note `text` with the incident."""
-    one = _find(request, number)
-    who = principal_of(request)
-    if not incident_report.may_operate(who, one.connector):
-        return _refuse(request, 403, "You need the operate permission on what the incident concerns.")
     try:
         incident_report.add_note(one, request.POST.get("text"), who)
     except ValueError as error:
@@ -263,14 +269,10 @@ def add_note(request: HttpRequest, number: int) -> HttpResponse:
     return HttpResponseRedirect(f"/ui/incidents/{one.pk}#story-title")
 
 
-@_WRITES
-@require_POST
-def silence(request: HttpRequest, number: int) -> HttpResponse:
+@_operates
+def silence(request: HttpRequest, one: Incident, who: Principal) -> HttpResponse:
     """Silence the incident's connector for some hours: `hours`, `why`."""
-    one = _find(request, number)
-    who, hours, why = principal_of(request), request.POST.get("hours", ""), request.POST.get("why", "")
-    if not incident_report.may_operate(who, one.connector):
-        return _refuse(request, 403, "You need the operate permission on what the incident concerns.")
+    hours, why = request.POST.get("hours", ""), request.POST.get("why", "")
     try:
         new_silence = incident_report.silence(one.connector, hours, why, who)
     except ValueError as error:

@@ -9,8 +9,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.e2e.browser import axe
 from tests.e2e.browser.visitor import NARROW, WIDE, Visitor
 from tests.e2e.up import Up
-from tests.postgres.stand import LOGICAL
-from tests.support.postgres import Postgres, new_postgres
+from tests.support.postgres import LOGICAL, Postgres, new_postgres
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 

@@ -18,8 +18,8 @@ from ringfence.fencing.transactions.state_machine import StateMachine
 from ringfence.fencing.transactions.steps import Limits, Outgoing
 from tests.fencing.transactions.simulation import Violation, run
 
-SECONDS = float(os.environ.get("RINGFENCE_SIMULATION_SECONDS", "8"))
-"""For each version of the protocol; longer in continuous integration, and before a change of the rules is trusted."""
+SECONDS = float(os.environ.get("RINGFENCE_SIMULATION_SECONDS", "3"))
+"""For each version of the protocol; give it more before a change of the rules is trusted."""
 FIRST_SEED = int(os.environ.get("RINGFENCE_SIMULATION_SEED", "0"))
 MOST_SEEDS = 1500
 LIMITS = Limits(delivery_s=8.0)
