@@ -88,6 +88,8 @@ class OffsetIndex:
 log = logging.getLogger(__name__)
 
 _AT_ONCE: Final = 5000
+_GATHER_MS: Final = 250
+"""So long it may be behind: a start then reads a few records more."""
 _LOOK_SECONDS: Final = 10.0
 _AGAIN_SECONDS: Final = 1.0
 _STALL_SECONDS: Final = 30.0
@@ -166,7 +168,7 @@ class OffsetsView:
         with self._condition:
             self._index, self._topic_id, self._positions, self._ends = OffsetIndex(), topic_id, start, ends
             self._whole, self._moved_at = False, began
-        reader = PartitionReader(self._connection, self._topic, start)
+        reader = PartitionReader(self._connection, self._topic, start, gather_ms=_GATHER_MS)
         try:
             look_at, awake_at = began + _LOOK_SECONDS, time.time()
             while not stop.is_set():
@@ -185,7 +187,7 @@ class OffsetsView:
             reader.close()
 
     def _take(self, reader: PartitionReader) -> None:
-        messages = reader.messages(0.2, _AT_ONCE)
+        messages = reader.messages(2 * _GATHER_MS / 1000, _AT_ONCE)
         with self._condition:
             put = self._index.put
             for message in messages:

@@ -7,6 +7,7 @@ forever.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from ringfence.connectors.api import RecordBatch, RetriableError, SourceRecord, SourceTask
 from ringfence.connectors.api.records import EncodedBatches
@@ -22,6 +23,12 @@ from ringfence.fencing.task.transactions import Transactions
 from ringfence.fencing.topics.status import State
 
 _BACKOFF = Backoff(0.1, 60)
+_FEW: Final = 100
+"""Records of a transaction that is committed at once where the task keeps up with its source. With more, the next ones
+are converted beside the commit.
+"""
+_WAITS_S: Final = 0.001
+_NEW_S: Final = 0.1
 
 
 def newest_timestamp(batch: Sequence[SourceRecord] | RecordBatch) -> int:
@@ -43,6 +50,8 @@ class Polling:
         self._counters = runtime.counters
         self._clock = runtime.clock
         self._failures = 0
+        self.took_s = 0.0
+        """How long the last `poll` took."""
         self.had_nothing_at = 0.0
         """When the last `poll` began, if the source had nothing; 0 otherwise."""
         self.newest_at = 0.0
@@ -53,7 +62,7 @@ class Polling:
 
         due_in: returns the seconds until the caller has something else to do; called before a pause, which it limits.
         """
-        asked_at = self._clock.wall()
+        asked_at, began = self._clock.wall(), self._clock.monotonic()
         try:
             batch = self._counters.measures.poll(self._plugin.poll, self._clock)
         except RetriableError as error:
@@ -71,6 +80,7 @@ class Polling:
                 self._end_outage()
             return None
         self._end_outage()
+        self.took_s = self._clock.monotonic() - began
         self._counters.last_answer = self._clock.wall()
         if batch:
             self._counters.last_poll = self._counters.last_answer
@@ -78,6 +88,11 @@ class Polling:
         if batch:
             self.newest_at = min(newest_timestamp(batch) / 1000, self._counters.last_answer)
         return batch
+
+    @property
+    def keeps_up(self) -> bool:
+        """Whether the plugin has waited for its source, and its newest record is a moment old."""
+        return self.took_s >= _WAITS_S and self._counters.last_answer - self.newest_at < _NEW_S
 
     def _end_outage(self) -> None:
         if self._failures:
@@ -187,7 +202,8 @@ class PollLoop:
             self._renew_spent("the connector aborted a transaction")
         if transactions.has_work:
             self._committing_at = self._polling.newest_at
-            transactions.start_commit()
+            few = self._counters.open_records <= _FEW
+            transactions.start_commit(at_once=few and self._polling.keeps_up)
 
     def _due_in(self) -> float:
         """Return when a pause ends because the open transaction must be committed: its readers do not wait for the

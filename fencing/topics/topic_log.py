@@ -206,12 +206,14 @@ class TopicLog:
         isolation: Isolation = Isolation.COMMITTED,
         patience_s: float = 0.0,
         keep_reader: bool = False,
+        gather_ms: int = 0,
     ) -> None:
         """start: first offset per partition, 0 for a partition without one. Waits for the topic until `deadline`.
 
         isolation: UNCOMMITTED for topics without transactions. patience_s: how long a read waits for the LSO before it
         reads raw. The markers of a commit are usually written within 25 ms. keep_reader: whether `catch_up` keeps its
-        client, for logs that are caught up with again and again: connecting takes longer than reading.
+        client, for logs that are caught up with again and again: connecting takes longer than reading. gather_ms: see
+        `PartitionReader`; for `poll`.
         """
         self._connection = connection
         self.topic = topic
@@ -221,6 +223,7 @@ class TopicLog:
         self._positions = {p: (start or {}).get(p, 0) for p in self.partitions}
         self._reader: PartitionReader | None = None  # created by the first `poll`: many logs are read only once
         self._keep_reader = keep_reader
+        self._gather_ms = gather_ms
         self._kept_reader: PartitionReader | None = None
         self._closed = False
         self._still: dict[int, tuple[int, float]] = {}
@@ -251,7 +254,13 @@ class TopicLog:
         if self._closed:
             raise Fatal(f"The log of topic {self.topic} is closed already")
         if self._reader is None:
-            self._reader = PartitionReader(self._connection, self.topic, self._positions, isolation=self._isolation)
+            self._reader = PartitionReader(
+                self._connection,
+                self.topic,
+                self._positions,
+                isolation=self._isolation,
+                gather_ms=self._gather_ms,
+            )
         return self._reader.poll(timeout, limit)
 
     def follow(self, timeout: float, limit: int = 500, *, shown_bytes: int | None = None) -> list[LogRecord]:

@@ -418,15 +418,29 @@ class Producer:
         Raises `Abortable` (abort the transaction), `UnknownOutcome` (it may be committed), `Fenced` or `Fatal`.
         """
         with self._lock:
-            self._complete_batches()
-            self.machine.commit()
-            self._run(lambda: self.machine.phase is Phase.READY or self._is_over, deadline)
-            self._raise_error()
-            if self.machine.phase is not Phase.READY:
+            if not self._commit(deadline):
                 self._gave_up = True
                 text = f"committing a transaction of {self.transactional_id}: no answer in time"
                 raise UnknownOutcome(f"{text}; whether the transaction was committed is not known yet")
-            self._queued_bytes = 0
+
+    def try_commit(self, seconds: float) -> bool:
+        """Begin to commit the open transaction. Return whether it is committed within `seconds`; if not, `commit` waits
+        for it. Raises as `commit`.
+        """
+        with self._lock:
+            return self._commit(Deadline.after(seconds))
+
+    def _commit(self, deadline: Deadline) -> bool:
+        """Return whether the transaction is committed by then. One that is being committed is waited for again."""
+        if self.machine.phase is not Phase.COMMITTING:
+            self._complete_batches()
+            self.machine.commit()
+        self._run(lambda: self.machine.phase is Phase.READY or self._is_over, deadline)
+        self._raise_error()
+        if self.machine.phase is not Phase.READY:
+            return False
+        self._queued_bytes = 0
+        return True
 
     def abort(self, deadline: Deadline) -> bool:
         """Abort the open transaction, if possible before `deadline`. Return whether the broker has confirmed it.

@@ -1,8 +1,9 @@
 """Read-your-writes: who reads after a command of theirs was answered sees what it wrote, in any web process.
 
 A command may be answered as soon as its records are in Kafka. The rows follow a moment later, so the answering process
-notes up to where, and each request of that account begins by waiting for it (`settle`). Redis passes it on to the other
-web processes. If Redis loses it, a reader in another process may be a moment too early, and nothing else happens.
+notes up to where, and each request of that account begins by waiting for it (`settle`). The worker writes it to Redis
+with its answer, for the other web processes. If Redis loses it, a reader in another process may be a moment too early,
+and nothing else happens.
 """
 
 import logging
@@ -15,7 +16,8 @@ from typing import Final, cast
 
 import redis
 
-from ringfence import redis_client, redis_clock
+from ringfence import answer_ends, redis_client, redis_clock
+from ringfence.answer_ends import KEPT_SECONDS, NOTED, Place, ends_in, key_of
 from ringfence.fencing.clock import Deadline
 from ringfence.projection import positions
 from ringfence.quotas import Lane
@@ -23,34 +25,12 @@ from ringfence.requests.request import Refusal
 
 log = logging.getLogger(__name__)
 
-Place = tuple[str, int]
-"""The role of a topic, and a partition."""
-
 SETTLE_SECONDS: Final = 5.0
 """A reader waits no longer: the projection has a problem then, which every page says."""
-_KEPT_SECONDS: Final = 120
-"""So long ends are remembered. After that, the rows show them, or never will."""
 _REDIS_SECONDS: Final = 0.25
 _SILENT_SECONDS: Final = 5.0
-_KEY: Final = f"{redis_client.key_prefix()}ringfence:answered"
 _PARTITION: Final = re.compile("[0-9]{1,9}")
 _MOST_OFFSET: Final = 1 << 63
-
-
-def ends_in(answer: Mapping[str, object]) -> dict[Place, int]:
-    """Return up to where a command has written: `offset` of the config topic, `offsets_end` and `status_end`.
-
-    The latter two: {partition: next offset} of the offsets or status topic, for commands that write there.
-    """
-    ends: dict[Place, int] = {}
-    offset = answer.get("offset")
-    if isinstance(offset, int):
-        ends["config", 0] = offset + 1
-    for role in ("offsets", "status"):
-        partitions = answer.get(f"{role}_end")
-        if isinstance(partitions, dict):
-            ends |= {(role, int(partition)): int(end) for partition, end in partitions.items()}
-    return ends
 
 
 def wait_for_rows(answer: Mapping[str, object], deadline: Deadline) -> None:
@@ -88,15 +68,13 @@ class Answered:
         self._accounts: dict[str, _Ends] = {}
 
     def note(self, account: str, answer: Mapping[str, object]) -> None:
-        """Note what a command has written, before it is answered."""
+        """Note what a command has written, before it is answered: here, and in Redis unless the worker did so."""
         ends = ends_in(answer)
         self._merge(account, ends)
-        if ends and time.monotonic() >= self._silent_until:
-            key = _key(account)
+        if ends and answer.get(NOTED) is not True and time.monotonic() >= self._silent_until:
             try:
                 with self._redis.pipeline(transaction=False) as pipe:
-                    pipe.zadd(key, {f"{role}:{partition}": end for (role, partition), end in ends.items()}, gt=True)
-                    pipe.expire(key, _KEPT_SECONDS)
+                    answer_ends.write(pipe, account, ends)
                     pipe.execute()
             except redis.RedisError as error:
                 self._skip(error)
@@ -128,9 +106,7 @@ class Answered:
         now = time.monotonic()
         with self._lock:
             # An offset of a topic that was replaced must not stay; nor an account that writes no more.
-            self._accounts = {
-                name: each for name, each in self._accounts.items() if now - each.noted_at < _KEPT_SECONDS
-            }
+            self._accounts = {name: each for name, each in self._accounts.items() if now - each.noted_at < KEPT_SECONDS}
             self._accounts.setdefault(account, _Ends()).merge(ends, now)
 
     def _ask_others(self, account: str) -> dict[Place, int]:
@@ -139,7 +115,7 @@ class Answered:
             return {}
         try:
             with self._redis.pipeline(transaction=False) as pipe:
-                pipe.zrange(_key(account), 0, 99, withscores=True)
+                pipe.zrange(key_of(account), 0, 99, withscores=True)
                 pipe.time()  # for the command that may follow
                 answers = pipe.execute()
             entries = cast("list[tuple[bytes, float]]", answers[0])
@@ -174,10 +150,6 @@ class _Ends:
 
     def due(self) -> dict[Place, int]:
         return {place: end for place, end in self._ends.items() if end > self.settled.get(place, 0)}
-
-
-def _key(account: str) -> str:
-    return f"{_KEY}:{account}"
 
 
 answered: Final = Answered()

@@ -4,11 +4,20 @@ Celery publishes the whole result to whoever waits. A web process reads it from 
 it waits for is a list beside that key, so it needs no subscription, and no connection, of its own.
 """
 
+import logging
+from collections.abc import Mapping
+from contextvars import ContextVar
 from typing import Any
 
 from celery.backends.redis import RedisBackend, SentinelBackend
+from redis import RedisError
 
-from ringfence import messages, redis_client
+from ringfence import answer_ends, messages, redis_client
+from ringfence.answer_ends import NOTED, Place, ends_in
+
+log = logging.getLogger(__name__)
+
+_ends: ContextVar[tuple[str, Mapping[Place, int]] | None] = ContextVar("ends to write with the answer", default=None)
 
 
 def backend(url: str) -> str:
@@ -24,6 +33,16 @@ def backend(url: str) -> str:
 def notice_key(key: str) -> str:
     """Return the key of the list that gets an entry when the result under `key` is stored."""
     return f"{key}.there"
+
+
+def write_ends_with(answer: Mapping[str, object], account: str) -> dict[str, object]:
+    """Return this thread's answer to a command. What it has written is noted for the account as the answer is stored.
+
+    For the other web processes, and before the sender has the answer, so that it need not write it.
+    """
+    ends = ends_in(answer)
+    _ends.set((account, ends))
+    return {**answer, NOTED: bool(ends)}
 
 
 class NotifyingBackend(RedisBackend):  # type: ignore[misc]  # Celery has no types
@@ -42,15 +61,24 @@ class NotifyingBackend(RedisBackend):  # type: ignore[misc]  # Celery has no typ
         """Store it; Celery repeats this after a broken connection."""
         seconds = int(expires or messages.ANSWER_SECONDS)
         notice = notice_key(key if isinstance(key, str) else key.decode())
+        account, ends = _ends.get() or ("", {})
+        _ends.set(None)
 
         def store() -> None:
             # Not a transaction, which would be more work: the notice comes last. A second one, if this is repeated, is
-            # looked at by nobody.
+            # looked at by nobody. An answer does not fail for its ends, whose key somebody may have taken.
             with self.client.pipeline(transaction=False) as pipe:
                 pipe.setex(key, seconds, value)
+                if ends:
+                    answer_ends.write(pipe, account, ends)
                 pipe.rpush(notice, b"")
                 pipe.expire(notice, seconds)
-                pipe.execute()
+                results = pipe.execute(raise_on_error=False)
+            for result in (results[0], *results[-2:]):
+                if isinstance(result, RedisError):
+                    raise result
+            if errors := [each for each in results if isinstance(each, RedisError)]:
+                log.warning("Other web processes do not learn what a command has written: %s", errors[0])
 
         return self.ensure(store, (), **retry_policy)
 

@@ -15,15 +15,17 @@ import redis
 from celery import Celery
 from celery.contrib.testing.worker import start_worker
 
-from ringfence import dispatch, messages, redis_clock, transport
+from ringfence import answer_ends, dispatch, messages, read_your_writes, redis_clock, redis_results, transport
 from ringfence.dispatch import CommandResult, Refusal
 from ringfence.engine import questions
 from ringfence.engine.leader import commands
 from ringfence.engine.questions import ListPlugins
 from ringfence.fencing import stages
+from ringfence.fencing.clock import Deadline
 from ringfence.local.ports import free_port
 from ringfence.local.valkey import EmbeddedValkey
 from ringfence.projection import cluster_topics, positions
+from ringfence.read_your_writes import Answered
 from ringfence.redis_results import NotifyingBackend, backend
 from ringfence.requests.request import Command, Question
 from tests.support.commands import command_named
@@ -61,7 +63,8 @@ def worker(valkey: EmbeddedValkey) -> Iterator[Celery]:
             case "odd":
                 return ["no object"]  # type: ignore[return-value]
             case "offsets":
-                return {"ok": True, "value": None, "offset": 3, "offsets_end": {"0": 0, "2": 9}}
+                written = {"ok": True, "value": None, "offset": 3, "offsets_end": {"0": 0, "2": 9}}
+                return redis_results.write_ends_with(written, command["user"])
         return {"ok": True, "offset": command["body"].get("offset"), "value": command}
 
     @app.task(name="ringfence.plugins.list", shared=False)  # type: ignore[untyped-decorator]
@@ -181,6 +184,40 @@ def test_work_behind_an_answer_is_done_once_the_answer_is_stored(
     expected = ["outside of a task", "stored", "behind", "stored"]
     eventually(lambda: sorted(seen) == sorted(expected), 20, "both were answered")
     assert seen.index("behind") > seen.index("stored")
+
+
+def test_what_a_command_wrote_is_noted_as_its_answer_is_stored(
+    worker: Celery, valkey: EmbeddedValkey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A web process that never saw the answer waits for the rows, and the one that did sends no request for it."""
+    monkeypatch.setattr(read_your_writes, "SETTLE_SECONDS", 0.0)
+    awaited: list[int] = []
+
+    def await_rows(role: str, partition: int, end: int, deadline: Deadline) -> bool:
+        awaited.append(end)
+        return True
+
+    monkeypatch.setattr(read_your_writes, "_is_shown", await_rows)
+    monkeypatch.setattr(positions, "shown_offset", lambda *_: 0)
+    other, notes = Answered(valkey.url), redis.Redis.from_url(valkey.url)
+    answer = send("offsets", "c", {}, user="eve", await_rows=False)
+    assert answer.offset == 3
+    other.settle("eve")
+    assert sorted(awaited) == [4, 9]
+    notes.delete(answer_ends.key_of("eve"))
+    Answered(valkey.url).note("eve", {"offset": 3, answer_ends.NOTED: True})
+    assert not notes.exists(answer_ends.key_of("eve")), "the worker has done so"
+
+
+def test_an_answer_arrives_where_the_key_of_what_it_wrote_is_taken(
+    worker: Celery, valkey: EmbeddedValkey, caplog: pytest.LogCaptureFixture
+) -> None:
+    notes = redis.Redis.from_url(valkey.url)
+    notes.set(answer_ends.key_of("mallory"), "text", ex=60)
+    with caplog.at_level("WARNING", redis_results.__name__):
+        assert send("offsets", "c", {}, user="mallory", await_rows=False).offset == 3
+    assert "do not learn what a command has written" in caplog.text
+    notes.delete(answer_ends.key_of("mallory"))
 
 
 def test_plugins_are_asked_on_their_own_queue(worker: Celery) -> None:

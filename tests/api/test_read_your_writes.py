@@ -10,7 +10,7 @@ import redis
 from django.db import connection
 from django.test import Client
 
-from ringfence import after_answer, middleware, quotas, read_your_writes
+from ringfence import after_answer, answer_ends, middleware, quotas, read_your_writes
 from ringfence.local.ports import free_port
 from ringfence.local.valkey import EmbeddedValkey
 from ringfence.projection import positions
@@ -103,7 +103,7 @@ def test_an_offset_of_a_topic_that_was_replaced_is_forgotten(url: str, shown: Ca
     shown(10**6 + 1)
     answered.settle(ANN)
     redis.Redis.from_url(url).flushdb()
-    answered._accounts[ANN].noted_at -= read_your_writes._KEPT_SECONDS + 1
+    answered._accounts[ANN].noted_at -= answer_ends.KEPT_SECONDS + 1
     shown(0)
     answered.note(ANN, WRITTEN)
     check_it_waits(settling(answered), shown, 42)

@@ -48,7 +48,7 @@ def execute(command, limit):
     if command["user"] == "slow":
         running.release()
         go.wait(60)
-    return {"ok": True}
+    return {"ok": True, "offset": 3}
 
 celery_tasks.provide(types.SimpleNamespace(commands=types.SimpleNamespace(execute=execute)))
 celery_tasks._limit = Deadline.after
@@ -75,6 +75,7 @@ for thread in threads:
     thread.join()
 send("slow")
 assert answers[-1]["ok"] is True, "their places are free again"
+assert answers[-1]["noted"] is True, "where it has written is stored with the answer"
 print(refused[0])
 """
 

@@ -1,6 +1,7 @@
 """The worker's view of its offsets topic: starts read only what came after it, whatever else the topic holds."""
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.consumer import PartitionReader
 from ringfence.fencing.kafka.plain_producers import PlainProducer
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, delete_topics
 from ringfence.fencing.offsets.source_offsets import SourceOffsets, encode_key, encode_value, read_offsets
@@ -165,3 +167,41 @@ def test_a_connector_too_large_for_the_bound_takes_nothing_from_others(
     snapshot = view.snapshot(C)
     assert snapshot is not None
     assert len(snapshot.entries) == 1
+
+
+def test_small_transactions_are_read_in_few_responses(connection: Connection) -> None:
+    """As often as the reader says, however often something is committed."""
+    topic = f"small-transactions-{id(connection)}"
+    create_topics(connection, [TopicSpec(topic, 1)], Deadline.after(30))
+    producer = Producer(connection, f"{topic}-writer")
+    producer.init(Deadline.after(60))
+    gather_ms = 500
+    reader = PartitionReader(connection, topic, {0: 0}, gather_ms=gather_ms)
+    written = threading.Event()
+
+    def write_all() -> None:
+        for number in range(100):
+            producer.begin()
+            producer.produce(topic, b"%d" % number, None, 0)
+            producer.commit(Deadline.after(60))
+        written.set()
+
+    writer = threading.Thread(target=write_all, daemon=True)
+    began = time.monotonic()
+    try:
+        writer.start()
+        responses, values = 0, list[bytes | None]()
+        until = Deadline.after(60)
+        while len(values) < 100 and not until.expired:
+            records = reader.poll(2.0, 1000)
+            responses += bool(records)
+            values += [record.value for record in records]
+        seconds = time.monotonic() - began
+    finally:
+        writer.join(60)
+        reader.close()
+        producer.close()
+    assert written.is_set()
+    assert values == [b"%d" % number for number in range(100)]
+    # One more for what is there at the start, and at the end. A response may reach the client in two parts.
+    assert responses <= 2 * (seconds * 1000 / gather_ms + 2)

@@ -70,6 +70,9 @@ class Untransactional:
     def commit(self, deadline: Deadline) -> None:
         self._producer.flush(deadline.remaining)
 
+    def try_commit(self, seconds: float) -> bool:
+        return False
+
     def abort(self, deadline: Deadline) -> bool:
         self._producer.flush(deadline.remaining)
         return True

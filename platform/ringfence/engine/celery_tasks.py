@@ -11,7 +11,7 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
-from ringfence import redis_clock, telemetry
+from ringfence import redis_clock, redis_results, telemetry
 from ringfence.celery import app
 from ringfence.engine import fair_places
 from ringfence.engine.browsing.readers import Readers
@@ -89,7 +89,7 @@ def command(command: SentCommand, deadline: float) -> dict[str, object]:
 
     with _measure() as parts:
         answer = catch_refusals(call)
-    return {**answer, stages.FIELD: parts}
+    return {**redis_results.write_ends_with(answer, command.get("user", "")), stages.FIELD: parts}
 
 
 @contextmanager

@@ -338,6 +338,8 @@ class TopicFollower:
 Notify = Callable[[Notice], None]
 
 _WAIT_SECONDS = 0.05
+_GATHER_MS = 100
+"""Of source offsets. A task may commit some hundred times a second, and their rows have a pace of their own."""
 _YIELD_SECONDS = 0.2
 """What is left to the other threads at most, after each pass with much to do."""
 _PRUNE_SECONDS = 300.0
@@ -473,7 +475,9 @@ class Projector:
     def _open(self, role: str, topic: str) -> TopicFollower:
         # Status and events are not written in transactions, so another client's open one must not stop their reader.
         isolation = Isolation.UNCOMMITTED if role in ("status", "events") else Isolation.COMMITTED
-        reader = TopicLog(self._config.connection("ringfence-projection"), topic, isolation=isolation)
+        gather_ms = _GATHER_MS if role == "offsets" else 0
+        connection_ = self._config.connection("ringfence-projection")
+        reader = TopicLog(connection_, topic, isolation=isolation, gather_ms=gather_ms)
         try:
             known = self._known(reader.topic_id) if role == "config" else None
             projection = Projection(role, topic, reader.topic_id, self._ids, known)
