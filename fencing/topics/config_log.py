@@ -325,12 +325,12 @@ class ConfigLog:
         caller's commits.
         """
         with stages.stage("config-read"):
-            known, now = self.publisher.version.position, boot_seconds()
+            position, now = self.publisher.version.position, boot_seconds()
             ends = self._log.request_ends(deadline)
-            if ends[0] < known:
+            if ends[0] < position:
                 self.publisher.distrust(
-                    f"Topic {self.topic} ends at offset {ends[0]}, and was read up to {known}: its end was lost, so it "
-                    "is read again as a whole"
+                    f"Topic {self.topic} ends at offset {ends[0]}, and was read up to {position}: its end was lost, "
+                    "so it is read again as a whole"
                 )
             version = self.publisher.version
             self.publisher.check_age()
@@ -358,10 +358,10 @@ class ConfigLog:
     def poll(self, timeout: float) -> bool:
         """Apply new records; return whether the state has changed. An open transaction does not block it."""
         start = self._log.positions[0]
-        if start > (known := self.publisher.version.position):
+        if start > (position := self.publisher.version.position):
             # Records that could not be applied are read again.
-            self._log.restart({0: known})
-            start = known
+            self._log.restart({0: position})
+            start = position
         records = self._log.follow(timeout)
         before = self.version
         self.version = self.publisher.take(start, records, self._log.positions[0], self._log.ahead)

@@ -95,7 +95,7 @@ def test_it_reads_nothing_twice_and_all_where_the_positions_differ(behind: int) 
     apply_to_end(Projection("config", "config-topic", "id-1"), topic)
     topic.config(TargetStateRecord(C, TargetState.PAUSED))
     known = known_at(topic, 5 + behind)
-    projection = Projection("config", "config-topic", "id-1", known=known)
+    projection = Projection("config", "config-topic", "id-1", version=known)
     assert projection.start == ({} if behind else {0: 5})
     apply_to_end(projection, topic)
     row = Connector.objects.get()
@@ -109,7 +109,7 @@ def test_the_rows_of_another_topic_are_made_again_whatever_is_known() -> None:
     old.config(connector("c"))
     apply_to_end(Projection("config", "config-topic", "id-1"), old)
     new.config(connector("d"))
-    projection = Projection("config", "renamed-topic", "id-2", known=known_at(new, 1))
+    projection = Projection("config", "renamed-topic", "id-2", version=known_at(new, 1))
     assert projection.start == {}
     apply_to_end(projection, new)
     assert list(Connector.objects.filter(known=True).values_list("name", flat=True)) == ["d"]

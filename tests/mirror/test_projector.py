@@ -60,13 +60,13 @@ def projecting(
     count: int = 1,
     ids: TopicIds | None = None,
     before_write: Callable[[], None] = lambda: None,
-    known: Callable[[str], Version | None] = lambda _topic_id: None,
+    find_version: Callable[[str], Version | None] = lambda _topic_id: None,
 ) -> Iterator[list[Notice]]:
     """Projectors in threads of their own; yields the notices."""
     stop, notices = threading.Event(), list[Notice]()
     threads = [
         threading.Thread(
-            target=Projector(config, notices.append, ids, before_write, known).run, args=(stop,), daemon=True
+            target=Projector(config, notices.append, ids, before_write, find_version).run, args=(stop,), daemon=True
         )
         for _ in range(count)
     ]
@@ -153,7 +153,7 @@ def test_a_projector_goes_on_from_what_its_worker_has_read(
         real(self, start)
 
     monkeypatch.setattr(TopicLog, "restart", note)
-    with projecting(config, known=topic.version_of):
+    with projecting(config, find_version=topic.version_of):
         end = write_config(config, TargetStateRecord(ConnectorName("a"), TargetState.PAUSED))
         eventually(lambda: positions.shown_offset("config", 0) >= end, 20)
         row = Connector.objects.get()

@@ -96,9 +96,9 @@ class ConfigTopic:
         with closing(self._open(deadline)) as log_:
             return log_.refresh(deadline)
 
-    def await_change(self, seen: ClusterState | None, seconds: float) -> ClusterState | None:
-        """Wait for another state than `seen`, at most `seconds`. Return the newest one, as `state`."""
-        self.publisher.wait_until(lambda _: self.state() is not seen, seconds)
+    def await_change(self, before: ClusterState | None, seconds: float) -> ClusterState | None:
+        """Wait for another state than `before`, at most `seconds`. Return the newest one, as `state`."""
+        self.publisher.wait_until(lambda _: self.state() is not before, seconds)
         return self.state()
 
     def check(self) -> None:
@@ -165,7 +165,7 @@ class ConfigTopic:
         publisher, deadline = self.publisher.renew(), Deadline.after(_READ_SECONDS)
         try:
             with closing(ConfigLog(self._connection, self._topic, deadline, publisher=publisher)) as log_:
-                for _ in range(_RACES):  # a leader here may write meanwhile
+                for _ in range(_RACES):  # a leader here may write in the meantime
                     log_.refresh(deadline)
                     if publisher.version.position >= self.publisher.version.position:
                         break

@@ -327,8 +327,8 @@ class Worker:
                 config_topic.read,
             )
         )
-        before_rows, known = commands.let_answers_pass, config_topic.version_of
-        self._start_threads(config, record, leader[0], view, ids, reporter, before_rows, known)
+        before_rows, find_version = commands.let_answers_pass, config_topic.version_of
+        self._start_threads(config, record, leader[0], view, ids, reporter, before_rows, find_version)
         installations = PluginInstallations(self._id, self._incarnation, plugins, self._installer)
 
         def use_spark() -> None:
@@ -392,9 +392,9 @@ class Worker:
         ids: TopicIds,
         reporter: Reporter,
         before_rows: Callable[[], None],
-        known: Callable[[str], Version | None],
+        find_version: Callable[[str], Version | None],
     ) -> None:
-        """Start the threads that need no Spark. before_rows: called before the projection writes. known: see
+        """Start the threads that need no Spark. before_rows: called before the projection writes. find_version: see
         `ConfigTopic.version_of`.
         """
         self._thread("heartbeat", lambda: run_heartbeat(record, self._connection, leader.leads_now, self._stop))
@@ -409,7 +409,7 @@ class Worker:
         self._thread("suspicions", lambda: peer_heartbeats.run(record, config, leader, reporter, self._stop))
         self._thread("grants", lambda: _follow_grants(leader, self._stop))
         self._thread("alerts", lambda: watch(self._incarnation, partial(find_leader, leader), self._stop))
-        projection = partial(ProjectionMembership, config, record, ids, before_rows, known)
+        projection = partial(ProjectionMembership, config, record, ids, before_rows, find_version)
         self._thread("projection", lambda: projection().run(self._stop))
         guard = TopicGuard(config, self._connection, self._incarnation)
         self._thread("topics", lambda: guard.watch(ids, self._stop, lambda: self._end_for_good(LOST_SECONDS)))

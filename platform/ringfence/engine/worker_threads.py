@@ -53,13 +53,13 @@ class ProjectionMembership:
         worker: WorkerRecord,
         ids: TopicIds | None = None,
         before_write: Callable[[], None] = lambda: None,
-        known: Callable[[str], Version | None] = lambda _topic_id: None,
+        find_version: Callable[[str], Version | None] = lambda _topic_id: None,
     ) -> None:
-        """before_write, known: see `Projector`."""
+        """before_write, find_version: see `Projector`."""
         self._config = config
         self._ids = ids
         self._before_write = before_write
-        self._known = known
+        self._find_version = find_version
         self._client_id = member_client_id(worker.worker, worker.incarnation)
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
@@ -91,7 +91,7 @@ class ProjectionMembership:
         from ringfence.projection.projector import Projector
 
         self._over = threading.Event()
-        projector = Projector(self._config, RedisNotices(), self._ids, self._before_write, self._known)
+        projector = Projector(self._config, RedisNotices(), self._ids, self._before_write, self._find_version)
         self._thread = threading.Thread(target=projector.run, args=(self._over,), name="projector", daemon=True)
         self._thread.start()
 

@@ -84,11 +84,11 @@ class Projection:
     """One topic's rows and position. It needs no Kafka: `apply` gets records, and the reader's position after them."""
 
     def __init__(
-        self, role: str, topic: str, topic_id: str, ids: TopicIds | None = None, known: Version | None = None
+        self, role: str, topic: str, topic_id: str, ids: TopicIds | None = None, version: Version | None = None
     ) -> None:
         """Read the position, and start over if the rows came from another topic of that role.
 
-        ids: the cluster's topics. known: what this process knows of the config topic with that id. Raises `TopicLost`
+        ids: the cluster's topics. version: what this process knows of the config topic with that id. Raises `TopicLost`
         for a config or offsets topic that is not one of them.
         """
         self.role, self.topic, self.topic_id = role, topic, topic_id
@@ -105,8 +105,8 @@ class Projection:
             stand = positions.read_position(role)
         self._stand = Position(topic, topic_id, dict(stand.offsets or {}))
         self._needs_all = role == "config"
-        if role == "config" and known is not None and known.position == self._stand.next_offset(0):
-            self._state, self._needs_all = known.state, False
+        if role == "config" and version is not None and version.position == self._stand.next_offset(0):
+            self._state, self._needs_all = version.state, False
 
     @property
     def start(self) -> dict[int, int]:
@@ -408,17 +408,17 @@ class Projector:
         notify: Notify,
         ids: TopicIds | None = None,
         before_write: Callable[[], None] = lambda: None,
-        known: Callable[[str], Version | None] = lambda _topic_id: None,
+        find_version: Callable[[str], Version | None] = lambda _topic_id: None,
     ) -> None:
         """ids: the cluster's topics, as this worker has found them. before_write: called before each transaction; it
-        may let others of this process go first, for a moment. known: returns what this process knows of the config
-        topic with that id, if a reader may go on from there.
+        may let others of this process go first, for a moment. find_version: returns what this process knows of the
+        config topic with that id, if a reader may go on from there.
         """
         self._config = config
         self._notify = notify
         self._ids = ids
         self._before_write = before_write
-        self._known = known
+        self._find_version = find_version
         self._has_reported = False
 
     def run(self, stop: threading.Event) -> None:
@@ -479,8 +479,8 @@ class Projector:
         connection_ = self._config.connection("ringfence-projection")
         reader = TopicLog(connection_, topic, isolation=isolation, gather_ms=gather_ms)
         try:
-            known = self._known(reader.topic_id) if role == "config" else None
-            projection = Projection(role, topic, reader.topic_id, self._ids, known)
+            version = self._find_version(reader.topic_id) if role == "config" else None
+            projection = Projection(role, topic, reader.topic_id, self._ids, version)
         except BaseException:
             reader.close()
             raise

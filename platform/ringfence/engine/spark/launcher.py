@@ -113,20 +113,20 @@ class Launcher:
     def run(self, spark: SparkHost, stop: threading.Event, end: Callable[[], None] = lambda: None) -> None:
         """Run until `stop`. end: called once this version is too old for the cluster; tasks commit then, and end."""
         self._spark = spark
-        seen: ClusterState | None = None
+        before: ClusterState | None = None
         while not stop.is_set():
             try:
-                state = self._config_topic.await_change(seen, _WAIT_SECONDS)
+                state = self._config_topic.await_change(before, _WAIT_SECONDS)
                 if state is not None:
                     if refusal := refuse_old(state.format, FORMAT):
                         log.error("%s", refusal)
                         end()
                         stop.wait()
                         break
-                    if state is not seen or self._waiting:
+                    if state is not before or self._waiting:
                         self._levels.follow(state.loggers)
                         self._start_placed(state)
-                        seen = state
+                        before = state
                     self._cancel_overdue(state)
                     self._report_again(state)
                 self._config_topic.check()
