@@ -141,6 +141,8 @@ class PollLoop:
         listens = overrides(plugin, "commit") or overrides(plugin, "commit_record")
         self._overlap = (plugin.polls_during_commit or not listens) and transactions.share is None
         self._polling = Polling(runtime, plugin)
+        self._had_nothing_at = 0.0
+        """When a `poll` began that found nothing after what was read; 0 if something came since."""
         self._committing_at = 0.0
 
     def run(self) -> bool:
@@ -160,13 +162,17 @@ class PollLoop:
                 self._polling.sit_out(verdict)
                 continue
             batch = self._polling.poll(self._due_in)
+            if batch:
+                self._had_nothing_at = 0.0
+            else:
+                self._had_nothing_at = max(self._had_nothing_at, self._polling.had_nothing_at)
             if self._requests is None or batch is None:
                 self._take(BatchPart(batch))
             else:
                 for part in self._requests.parts(batch):
                     self._take(part)
-            if self._polling.had_nothing_at and self._transactions.is_settled:
-                self._counters.note_data_as_of(self._polling.had_nothing_at)
+            if self._had_nothing_at and self._transactions.is_settled:
+                self._counters.note_data_as_of(self._had_nothing_at)
 
     def commit_now(self) -> None:
         """Commit what is open, between two batches, because the source is about to be assigned to another task."""
@@ -201,7 +207,7 @@ class PollLoop:
         if ending is Ending.ABORT and transactions.abort():
             self._renew_spent("the connector aborted a transaction")
         if transactions.has_work:
-            self._committing_at = self._polling.newest_at
+            self._committing_at = max(self._polling.newest_at, self._had_nothing_at)
             few = self._counters.open_records <= _FEW
             transactions.start_commit(at_once=few and self._polling.keeps_up)
 

@@ -1,8 +1,10 @@
 """Boundaries `poll` and `interval` on the real broker: where transactions end, and for how long they may last."""
 
+from collections.abc import Sequence
+
 import pytest
 
-from ringfence.connectors.api import SourceRecord
+from ringfence.connectors.api import RecordBatch, SourceRecord
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.task.task_spec import TaskSpec
 from ringfence.fencing.transactions.producer import Producer
@@ -70,6 +72,23 @@ def test_with_interval_batches_share_a_transaction_until_its_time_has_come(stage
     eventually(lambda: bool(script.instances) and script.instances[0].next == 300, 60, "all is polled")
     stage.stop()
     assert [len(transaction) for transaction in stage.transactions()] == [300]
+
+
+class Asking(Counting):
+    """Asks its source once in a minute. Between, it has no answer, as sources with a thread of their own."""
+
+    def poll(self) -> Sequence[SourceRecord] | RecordBatch | None:
+        batch = super().poll()
+        self.has_answered = bool(batch) or self.polls == 2
+        return batch
+
+
+@pytest.mark.parametrize("boundary", ["poll", "interval"])
+def test_data_are_as_of_the_last_time_that_the_source_had_nothing(stage: Stage, boundary: str) -> None:
+    """Although the commit that makes it true comes later."""
+    attempt = stage.start(Script(limit=50, batch=50), ready(stage, boundary, interval_ms=2_000), kind=Asking)
+    stage.wait_for(50)
+    eventually(lambda: attempt.run._counters.data_as_of > 0, 20, "the source is asked no more")
 
 
 class Nothing(Plain):
