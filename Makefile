@@ -60,10 +60,10 @@ demo-postgres: setup ## Move money between accounts of a private PostgreSQL, kil
 up: setup ## Run everything on this machine, in the foreground
 	$(BIN)/ringfence up $(ARGS)
 
-# Without ARGS, the tests run in five processes, which halves the time: they wait for a broker more than they compute.
+# Without ARGS, the tests run in four processes, which halves the time: they wait for a broker more than they compute.
 # One that fails among the others is run once more, alone (CONTRIBUTING.md, "Unsteady tests").
 CASES ?= not slow and not thorough
-PROCESSES = --numprocesses 5 --no-loadscope-reorder --retry-alone tests/unsteady.txt
+PROCESSES = --numprocesses 4 --no-loadscope-reorder --retry-alone tests/unsteady.txt
 
 test: setup ## Run all tests except the long ones (ARGS="-k fence" for some of them)
 	$(BIN)/pytest -m "$(CASES)" $(if $(ARGS),$(ARGS),$(PROCESSES))
