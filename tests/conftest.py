@@ -5,6 +5,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,9 +66,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("broker")
 
 
-@pytest.fixture(autouse=True)
-def levels_of_loggers() -> Iterator[None]:
-    """What a test changes of loggers ends with it: the next ones of its process look at what is logged."""
+@contextmanager
+def _restored_loggers() -> Iterator[None]:
     loggers = {name: one for name, one in logging.root.manager.loggerDict.items() if isinstance(one, logging.Logger)}
     before = {name: (one.level, one.disabled, one.propagate) for name, one in loggers.items()}
     root, disabled = logging.root.level, logging.root.manager.disable
@@ -79,6 +79,20 @@ def levels_of_loggers() -> Iterator[None]:
         if (one.level, one.disabled, one.propagate) != (level, is_disabled, propagates):
             one.setLevel(level)
             one.disabled, one.propagate = is_disabled, propagates
+
+
+@pytest.fixture(autouse=True)
+def loggers_of_a_test() -> Iterator[None]:
+    """What a test changes of loggers ends with it: the next ones of its process look at what is logged."""
+    with _restored_loggers():
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def loggers_of_a_module() -> Iterator[None]:
+    """What the fixtures of a module change of them ends with the module."""
+    with _restored_loggers():
+        yield
 
 
 @pytest.fixture(scope="session")
