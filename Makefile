@@ -69,7 +69,7 @@ test: setup ## Run all tests except the long ones (ARGS="-k fence" for some of t
 	$(BIN)/pytest -m "$(CASES)" $(if $(ARGS),$(ARGS),$(PROCESSES))
 
 test-pure: setup ## Run the tests that need no Java, broker, browser, Spark or database: about a minute
-	RINGFENCE_TESTS_PURE=1 $(BIN)/pytest --exitfirst $(if $(ARGS),$(ARGS),--numprocesses 2 --no-loadscope-reorder)
+	RINGFENCE_TESTS_PURE=1 $(BIN)/pytest --exitfirst $(if $(ARGS),$(ARGS),--numprocesses 3 --no-loadscope-reorder)
 
 test-thorough: setup ## Run more cases of what `make test` shows, as continuous integration does
 	$(BIN)/pytest -m "thorough and not slow" $(if $(ARGS),$(ARGS),$(PROCESSES))
