@@ -83,6 +83,8 @@ class Measures:
         self.commit_failures = 0
         self.producers_renewed = 0
         """How often: after aborts, and after commits that may have been sent more than once."""
+        self.poll_s = 0.0
+        """How long the last `poll` took that did not fail."""
         self.poll_ms = Window()
         self.batch_records = Window()
         self.active_records = Window()
@@ -100,11 +102,12 @@ class Measures:
             self.record_errors += 1
             self.last_error = clock.wall()
             raise
+        now = clock.monotonic()
+        self.poll_s = now - start
         if batch:
-            now = clock.monotonic()
             size = count_records(batch)
             self.polled += size
-            self.poll_ms.add((now - start) * 1000, now)
+            self.poll_ms.add(self.poll_s * 1000, now)
             self.batch_records.add(size, now)
         return batch
 

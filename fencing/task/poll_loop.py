@@ -51,9 +51,9 @@ class Polling:
         self._clock = runtime.clock
         self._failures = 0
         self.took_s = 0.0
-        """How long the last `poll` took."""
+        """How long the last `poll` with an answer took."""
         self.had_nothing_at = 0.0
-        """When the last `poll` began, if the source had nothing; 0 otherwise."""
+        """When a `poll` began that found nothing after what was read; 0 if something came since."""
         self.newest_at = 0.0
         """The newest record's time by the source, as far as it tells one; 0 if it does not."""
 
@@ -62,12 +62,11 @@ class Polling:
 
         due_in: returns the seconds until the caller has something else to do; called before a pause, which it limits.
         """
-        asked_at, began = self._clock.wall(), self._clock.monotonic()
+        asked_at = self._clock.wall()
         try:
             batch = self._counters.measures.poll(self._plugin.poll, self._clock)
         except RetriableError as error:
             self._failures += 1
-            self.had_nothing_at = 0.0
             pause = _BACKOFF.pause(self._failures)
             self._report.retrying(str(error), self._failures, pause)
             if due_in is not None:
@@ -75,12 +74,11 @@ class Polling:
             self._view.wait_while(frozenset({DesiredState.RUN}), pause)
             return None
         if not batch and not self._plugin.has_answered:
-            self.had_nothing_at = 0.0
             if self._plugin.answers_in_part:
                 self._end_outage()
             return None
         self._end_outage()
-        self.took_s = self._clock.monotonic() - began
+        self.took_s = self._counters.measures.poll_s
         self._counters.last_answer = self._clock.wall()
         if batch:
             self._counters.last_poll = self._counters.last_answer
@@ -141,8 +139,6 @@ class PollLoop:
         listens = overrides(plugin, "commit") or overrides(plugin, "commit_record")
         self._overlap = (plugin.polls_during_commit or not listens) and transactions.share is None
         self._polling = Polling(runtime, plugin)
-        self._had_nothing_at = 0.0
-        """When a `poll` began that found nothing after what was read; 0 if something came since."""
         self._committing_at = 0.0
 
     def run(self) -> bool:
@@ -162,17 +158,13 @@ class PollLoop:
                 self._polling.sit_out(verdict)
                 continue
             batch = self._polling.poll(self._due_in)
-            if batch:
-                self._had_nothing_at = 0.0
-            else:
-                self._had_nothing_at = max(self._had_nothing_at, self._polling.had_nothing_at)
             if self._requests is None or batch is None:
                 self._take(BatchPart(batch))
             else:
                 for part in self._requests.parts(batch):
                     self._take(part)
-            if self._had_nothing_at and self._transactions.is_settled:
-                self._counters.note_data_as_of(self._had_nothing_at)
+            if self._polling.had_nothing_at and self._transactions.is_settled:
+                self._counters.note_data_as_of(self._polling.had_nothing_at)
 
     def commit_now(self) -> None:
         """Commit what is open, between two batches, because the source is about to be assigned to another task."""
@@ -207,7 +199,7 @@ class PollLoop:
         if ending is Ending.ABORT and transactions.abort():
             self._renew_spent("the connector aborted a transaction")
         if transactions.has_work:
-            self._committing_at = max(self._polling.newest_at, self._had_nothing_at)
+            self._committing_at = max(self._polling.newest_at, self._polling.had_nothing_at)
             few = self._counters.open_records <= _FEW
             transactions.start_commit(at_once=few and self._polling.keeps_up)
 
