@@ -265,7 +265,7 @@ def test_what_waits_in_a_full_queue_does_not_stop_the_client_for_a_second(
 ) -> None:
     """The client keeps 4 MiB of each partition; by default, it then asks for no more for a second."""
     plain = PlainProducer({"bootstrap.servers": connection.bootstrap, "linger.ms": 50})
-    for _ in range(400):
+    for _ in range(1200):
         plain.produce(topic, bytes(60_000), b"k", 0)
         plain.poll(0)
     assert plain.flush(60) == 0
@@ -273,9 +273,9 @@ def test_what_waits_in_a_full_queue_does_not_stop_the_client_for_a_second(
     readers.append(reader)
     assert reader.poll(20, 1)
     fruitless = 0
-    while reader.positions[0] < 400:
+    while reader.positions[0] < 1200:
         time.sleep(0.3)  # who reads has other work, and the queue fills
-        while reader.positions[0] < 400 and reader.poll(0.4, 50):
+        while reader.positions[0] < 1200 and reader.poll(0.4, 50):
             pass
-        fruitless += reader.positions[0] < 400
+        fruitless += reader.positions[0] < 1200
     assert fruitless <= 1
