@@ -246,7 +246,7 @@ _REFUSED: Final = Backoff(0.01, 0.5)
 _REPORTS_AFTER: Final = 8
 """Failures in a row: some seconds."""
 _SILENT_S: Final = 5.0
-"""A broker answers each request after half a second at the latest, even if there is nothing new."""
+"""A broker answers each request after two seconds at the latest, even if there is nothing new."""
 
 
 @dataclass(frozen=True, slots=True)

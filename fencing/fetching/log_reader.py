@@ -33,7 +33,7 @@ from ringfence.fencing.kafka.topic_offsets import OffsetKind, offsets_at
 
 log = logging.getLogger(__name__)
 
-_WAIT_MS: Final = 500
+_WAIT_MS: Final = 2000
 """How long the broker delays an empty response. What is there to read comes at once."""
 _LOOK_SECONDS: Final = 5.0
 
