@@ -120,7 +120,9 @@ class LogReader:
             self._old_format_reader.close()
 
     def _read_old_format(self) -> None:
-        """Have librdkafka read from here on. Segments from before Kafka 0.11 keep their format for ever."""
+        """Have librdkafka read from here on: brokers may be too old, and segments from before Kafka 0.11 keep their format
+        for ever.
+        """
         self._parts.clear()
         self._fetcher.close()
         self._old_format_reader = PartitionReader(
@@ -195,6 +197,8 @@ def _make_error(connection: Connection, problem: Problem) -> Exception:
     match problem.kind:
         case ProblemKind.OUT_OF_RANGE:
             return OutOfRange((problem.topic, problem.partition), problem.offset)
+        case ProblemKind.TOO_OLD:
+            return NotFetchable(problem.text)
         case ProblemKind.CREATED_AGAIN:
             return TopicLost(f"Topic {problem.topic} was created again while it was read")
         case _:
