@@ -30,6 +30,7 @@ from benchmarks import (
     sql,
     starts,
     streams,
+    thousand,
 )
 from benchmarks.cases import BOUNDARIES, KINDS, Case
 from benchmarks.command import remove_data, write_page
@@ -62,6 +63,7 @@ _OTHERS = {
     "sql": sql.main,
     "starts": starts.main,
     "streams": streams.main,
+    "thousand": thousand.main,
 }
 LINES, QUICK_LINES = 5_000_000, 2_500_000
 

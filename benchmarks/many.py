@@ -92,7 +92,7 @@ def measure(side: Side, count: int) -> Crowd:
         for name in names:
             rest.create(name, config())
         created = time.monotonic() - began
-        _await_running(rest, count, began)
+        await_running(rest, count, began)
         running = time.monotonic() - began
         used = tree.cpu_seconds() - cpu
         time.sleep(_SETTLE_S)
@@ -102,7 +102,8 @@ def measure(side: Side, count: int) -> Crowd:
         return Crowd(created, running, before, tree.memory().pss / MIB, used, idle)
 
 
-def _await_running(rest: Rest, count: int, began: float) -> None:
+def await_running(rest: Rest, count: int, began: float) -> None:
+    """Wait until all tasks of `count` connectors run. began: monotonic seconds. Raises `BenchmarkError`."""
     while (left := count - rest.all_running()) > 0:
         if time.monotonic() - began > _LIMIT_S:
             raise BenchmarkError(f"{left} of {count} connectors were not RUNNING within {_LIMIT_S:.0f} s")
@@ -129,7 +130,7 @@ def restart(side: Side, connection: Connection, count: int) -> float:
     finally:
         log.close()
     with Rest(side.url) as rest:
-        _await_running(rest, count, began)
+        await_running(rest, count, began)
     return time.monotonic() - began
 
 
@@ -140,7 +141,7 @@ def create_at_once(side: Side, count: int) -> float:
         time.sleep(_SETTLE_S)
         began = time.monotonic()
         rest.create_all({f"bulk-{number}": config() for number in range(count)})
-        _await_running(rest, count, began)
+        await_running(rest, count, began)
         return time.monotonic() - began
 
 

@@ -42,7 +42,8 @@ tasks ([fencing.md](../benchmarks/results/fencing.md)), how long a task delivers
 ([kills.md](../benchmarks/results/kills.md)), what the loss of each part of a platform costs
 ([losses.md](../benchmarks/results/losses.md)), how long connectors take to start beside a long offsets topic
 ([starts.md](../benchmarks/results/starts.md)), what lists of 1,000 connectors and 200 open pages cost
-([lists.md](../benchmarks/results/lists.md), [pages.md](../benchmarks/results/pages.md)), what the leader computes
+([lists.md](../benchmarks/results/lists.md), [pages.md](../benchmarks/results/pages.md)), a thousand small connectors
+on one worker ([thousand.md](../benchmarks/results/thousand.md)), what the leader computes
 with up to 10,000 connectors ([leader.md](../benchmarks/results/leader.md)), what the ledger of a share group costs
 ([share.md](../benchmarks/results/share.md)), and how long urgent requests take beside other people's slow ones
 ([neighbours.md](../benchmarks/results/neighbours.md)).

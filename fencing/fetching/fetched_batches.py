@@ -58,7 +58,7 @@ class Position:
 class FetchedPartition:
     """aborted: producer ids with the first offsets of their aborted transactions; preferred: another replica to read
     from, -1 for none; diverges: whether the leader's log has other records before the position; high_watermark: up to
-    which all replicas have the log, and readers read it.
+    which all replicas have the log; stable: the last stable offset, up to which read_committed readers read it.
     """
 
     error: int
@@ -67,6 +67,7 @@ class FetchedPartition:
     records: bytes | memoryview = field(default=b"", repr=False)
     diverges: bool = False
     high_watermark: int = -1
+    stable: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +118,12 @@ class Fetch:
             topic = names.get(reader.uuid(), "") if version >= _BY_ID_FROM else reader.text()
 
             def read_partition() -> None:
-                number, code, high_watermark, *_ = reader.fields(_FIXED)
+                number, code, high_watermark, stable, _ = reader.fields(_FIXED)
                 aborted = reader.array(lambda: (reader.i64(), reader.i64(), reader.tags())[:2])
                 preferred, records = reader.i32(), reader.view()
                 diverges = _DIVERGING in reader.tags()
                 partitions[topic, number] = FetchedPartition(
-                    code, aborted, preferred, records, diverges, high_watermark
+                    code, aborted, preferred, records, diverges, high_watermark, stable
                 )
 
             reader.array(read_partition)

@@ -18,7 +18,7 @@ from ringfence.connectors.api.fetching import NotFetchable, OutOfRange, Place
 from ringfence.connectors.sdk import egress
 from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.errors import Fatal, FencingError
-from ringfence.fencing.fetching.fetched_batches import Fetch, FetchedPartition, FetchResponse, Position
+from ringfence.fencing.fetching.fetched_batches import READ_COMMITTED, Fetch, FetchedPartition, FetchResponse, Position
 from ringfence.fencing.transactions.broker_connection import (
     Access,
     Address,
@@ -246,7 +246,7 @@ _REFUSED: Final = Backoff(0.01, 0.5)
 _REPORTS_AFTER: Final = 8
 """Failures in a row: some seconds."""
 _SILENT_S: Final = 5.0
-"""A broker answers each request after half a second at the latest, even if there is nothing new."""
+"""A broker answers each request after two seconds at the latest, even if there is nothing new."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,8 +287,8 @@ class Fetcher(Generic[_T]):
         self._ready: list[tuple[Place, _T]] = []
         self._errors: list[Exception] = []
         self.empty_up_to: dict[Place, int] = {}
-        """Partitions whose leader last returned nothing at all, of no partition, with the high watermark up to which
-        it has nothing.
+        """Partitions whose leader last returned nothing at all, of no partition, with the offset up to which it has
+        nothing: the high watermark, or the last stable offset.
         """
 
     @property
@@ -440,7 +440,8 @@ class Fetcher(Generic[_T]):
             self._ready += [(place, item) for item in items]
             # Not if only this one is empty: the others may have left no room for its records.
             if is_empty and self._state.is_current(place, revisions[place]) and not each.error and not each.diverges:
-                self.empty_up_to[place] = each.high_watermark
+                committed = self._settings.isolation == READ_COMMITTED
+                self.empty_up_to[place] = each.stable if committed else each.high_watermark
         if failed:
             self._pause(node, _REFUSED, now)
         else:

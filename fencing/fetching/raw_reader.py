@@ -30,19 +30,23 @@ _WAIT_MS: Final = 100
 _SLICE_SECONDS: Final = 0.1
 
 
-def _open(connection: Connection, state: FetchState[_T], wait_ms: int) -> Fetcher[_T]:
-    """Raises `Fatal` if the settings cannot be used."""
+def open_fetcher(
+    connection: Connection, state: FetchState[_T], wait_ms: int, isolation: bytes = READ_UNCOMMITTED
+) -> Fetcher[_T]:
+    """Return a fetcher with the addresses and credentials of a connection. wait_ms: how long a broker delays an empty
+    response. Raises `Fatal` if the settings cannot be used.
+    """
     look_up = egress.Policy(worker_limits.current().egress).addresses if connection.guarded else egress.look_up
     try:
         access = access_of(connection.client_id, connection.settings, look_up)
     except (OSError, ValueError) as error:  # for example, a certificate that is not there
         raise Fatal(f"The settings for {connection.bootstrap} cannot be used: {error}") from error
-    settings = FetchSettings(READ_UNCOMMITTED, wait_ms, request_s=_REQUEST_S)
+    settings = FetchSettings(isolation, wait_ms, request_s=_REQUEST_S)
     return Fetcher(state, addresses_of(connection.bootstrap), access, settings)
 
 
-def _errors_of(connection: Connection, lost: type[FencingError]) -> MakeError:
-    """lost: the error for a partition that no longer has the position."""
+def errors_of(connection: Connection, lost: type[FencingError]) -> MakeError:
+    """Return what makes errors of problems. lost: the error for a partition that no longer has the position."""
     where = connection.bootstrap
 
     def make_error(problem: Problem) -> Exception:
@@ -75,8 +79,8 @@ class RawReader:
 
     def __init__(self, connection: Connection, topic: str) -> None:
         self._topic = topic
-        state = FetchState(_take_heads, _errors_of(connection, Retriable))
-        self._fetcher = _open(connection, state, _WAIT_MS)
+        state = FetchState(_take_heads, errors_of(connection, Retriable))
+        self._fetcher = open_fetcher(connection, state, _WAIT_MS)
 
     def __enter__(self) -> "RawReader":
         return self
@@ -158,8 +162,8 @@ class PartitionFollower:
         self._place = topic, partition
         self.position = position
         """The offset of the next record: everything before it was returned."""
-        state = FetchState(_take_batches, _errors_of(connection, Fatal))
-        self._fetcher = _open(connection, state, _FOLLOW_WAIT_MS)
+        state = FetchState(_take_batches, errors_of(connection, Fatal))
+        self._fetcher = open_fetcher(connection, state, _FOLLOW_WAIT_MS)
         self._fetcher.add({self._place: position})
 
     def poll(self) -> list[Entry]:

@@ -1,6 +1,6 @@
 """A consumer with fixed partitions, without a group and without commits."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -13,6 +13,7 @@ from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.error_translation import kafka_errors, translate
 
 _GATHERED_BYTES: Final = 64 * 1024
+_QUEUE_BACKOFF_MS: Final = 10
 
 
 class Isolation(StrEnum):
@@ -34,6 +35,11 @@ class LogRecord:
     value: bytes | None
     timestamp_ms: int
     headers: Sequence[tuple[str, bytes | None]] = ()
+
+
+def every_key(_key: bytes | None) -> bool:
+    """A filter of keys that leaves nothing out."""
+    return True
 
 
 class PartitionReader:
@@ -71,6 +77,9 @@ class PartitionReader:
                 # A process has many readers, most of them idle. The limit is per partition, and librdkafka needs
                 # several times as much memory for small records.
                 queued_max_messages_kbytes=4096,
+                # Once that queue is full, librdkafka asks for no more for a second by default, however fast it is
+                # read: the offsets topic then takes four times as long.
+                fetch_queue_backoff_ms=_QUEUE_BACKOFF_MS,
                 fetch_wait_max_ms=gather_ms or fetch_wait_ms,
                 fetch_min_bytes=_GATHERED_BYTES if gather_ms else 1,
             )
@@ -83,11 +92,6 @@ class PartitionReader:
         with self._gate:
             self._consumer.assign([TopicPartition(self.topic, p, offset) for p, offset in positions.items()])
 
-    def park(self) -> None:
-        """Read nothing until `move`, and keep the connections."""
-        with self._gate:
-            self._consumer.unassign()
-
     def ends(self) -> dict[int, int]:
         """Return the read_uncommitted ends from the brokers' last responses, without those that are not known yet."""
         with self._gate:
@@ -97,9 +101,14 @@ class PartitionReader:
             }
         return {p: mark[1] for p, mark in marks.items() if mark[1] >= 0}
 
-    def poll(self, timeout: float, limit: int) -> list[LogRecord]:
-        """Return at most `limit` records; none after `timeout` seconds without any, or if only the position moved."""
-        return [record_of(message) for message in self.messages(timeout, limit)]
+    def poll(
+        self, timeout: float, limit: int, key_filter: Callable[[bytes | None], bool] = every_key
+    ) -> list[LogRecord]:
+        """Return at most `limit` records; none after `timeout` seconds without any, or if only the position moved.
+
+        key_filter: takes a key; records for which it returns False are left out.
+        """
+        return [record_of(message) for message in self.messages(timeout, limit) if key_filter(message.key())]
 
     def messages(self, timeout: float, limit: int) -> list[Message]:
         """Return the client's own messages, none of them an error, for callers that keep only a few of very many."""

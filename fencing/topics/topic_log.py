@@ -32,9 +32,10 @@ from typing import Final
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, Retriable, TopicLost
+from ringfence.fencing.fetching.log_reader import LogReader
 from ringfence.fencing.fetching.raw_reader import RawReader
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.consumer import Isolation, LogRecord, PartitionReader, record_of
+from ringfence.fencing.kafka.consumer import Isolation, LogRecord, PartitionReader, every_key
 from ringfence.fencing.kafka.record_batches import Batch, Decisions
 from ringfence.fencing.kafka.topic_admin import topic_identity
 from ringfence.fencing.kafka.topic_offsets import OffsetKind, end_offsets, offsets_at
@@ -94,32 +95,30 @@ class OpenTail:
         key_filter: KeyFilter,
         most_bytes: int | None,
     ) -> list[LogRecord]:
-        """Read the contents of the batches with the client, which knows every compression."""
+        """Read the contents of the batches."""
         hidden_offsets = {p: each.find_hidden() for p, each in decisions.items()}
         lasts = {p: each.last_visible for p, each in decisions.items() if each.last_visible is not None}
         records: list[LogRecord] = []
         size = 0
         if not lasts:
             return records
-        reader = PartitionReader(
-            self._connection,
-            self._topic,
-            {p: starts[p] for p in lasts},
-            isolation=Isolation.UNCOMMITTED,
-            fetch_wait_ms=FETCH_WAIT_MS,
-        )
+        first = {p: starts[p] for p in lasts}
+        reader: _Reader
+        if _is_short(first, {p: last + 1 for p, last in lasts.items()}):
+            reader = LogReader(self._connection, self._topic, first, isolation=Isolation.UNCOMMITTED)
+        else:
+            reader = PartitionReader(
+                self._connection, self._topic, first, isolation=Isolation.UNCOMMITTED, fetch_wait_ms=FETCH_WAIT_MS
+            )
         try:
             while any(reader.positions[p] <= last for p, last in lasts.items()):
                 if most_bytes is not None and size > most_bytes:
                     break
                 if deadline.expired:
                     raise late(self._topic, reader.positions, {p: ends[p] for p in lasts})
-                for message in reader.messages(deadline.slice(0.1), 1000):
-                    record = record_of(message)
-                    visible = (
-                        record.offset < ends[record.partition] and record.offset not in hidden_offsets[record.partition]
-                    )
-                    if visible and key_filter(record.key):
+                for record in reader.poll(deadline.slice(0.1), 1000, key_filter):
+                    hidden = hidden_offsets[record.partition]
+                    if record.offset < ends[record.partition] and record.offset not in hidden:
                         records.append(record)
                         size += len(record.key or b"") + len(record.value or b"")
         finally:
@@ -151,8 +150,13 @@ _SHOWN_SECONDS, _AGAIN_SECONDS = 3.0, 30.0
 """How long to look for what is only shown, and how long to leave it where that was not enough."""
 
 
-def _every(_key: bytes | None) -> bool:
-    return True
+_Reader = LogReader | PartitionReader
+_SHORT: Final = 3000
+"""Up to so many offsets, reading them with a `LogReader` takes less than the start of a client that reads faster."""
+
+
+def _is_short(positions: Positions, ends: Positions) -> bool:
+    return sum(max(0, end - positions.get(p, 0)) for p, end in ends.items()) <= _SHORT
 
 
 def _untold(_positions: Positions, _ends: Positions) -> None:
@@ -205,15 +209,13 @@ class TopicLog:
         deadline: Deadline | None = None,
         isolation: Isolation = Isolation.COMMITTED,
         patience_s: float = 0.0,
-        keep_reader: bool = False,
         gather_ms: int = 0,
     ) -> None:
         """start: first offset per partition, 0 for a partition without one. Waits for the topic until `deadline`.
 
         isolation: UNCOMMITTED for topics without transactions. patience_s: how long a read waits for the LSO before it
-        reads raw. The markers of a commit are usually written within 25 ms. keep_reader: whether `catch_up` keeps its
-        client, for logs that are caught up with again and again: connecting takes longer than reading. gather_ms: see
-        `PartitionReader`; for `poll`.
+        reads raw. The markers of a commit are usually written within 25 ms. gather_ms: for logs with very many records,
+        which `poll` then reads with a `PartitionReader`: see there.
         """
         self._connection = connection
         self.topic = topic
@@ -221,10 +223,10 @@ class TopicLog:
         self._isolation = isolation
         self._patience_s = patience_s
         self._positions = {p: (start or {}).get(p, 0) for p in self.partitions}
-        self._reader: PartitionReader | None = None  # created by the first `poll`: many logs are read only once
-        self._keep_reader = keep_reader
+        self._reader: _Reader | None = None
+        """Of `poll`, and of what is short. It is created by the first of them."""
         self._gather_ms = gather_ms
-        self._kept_reader: PartitionReader | None = None
+        self._is_light = isolation is Isolation.COMMITTED and not gather_ms
         self._closed = False
         self._still: dict[int, tuple[int, float]] = {}
         self._last_ends: dict[int, int] = {}
@@ -253,13 +255,11 @@ class TopicLog:
         """
         if self._closed:
             raise Fatal(f"The log of topic {self.topic} is closed already")
-        if self._reader is None:
+        if self._reader is None and self._is_light:
+            self._reader = LogReader(self._connection, self.topic, self._positions)
+        elif self._reader is None:
             self._reader = PartitionReader(
-                self._connection,
-                self.topic,
-                self._positions,
-                isolation=self._isolation,
-                gather_ms=self._gather_ms,
+                self._connection, self.topic, self._positions, isolation=self._isolation, gather_ms=self._gather_ms
             )
         return self._reader.poll(timeout, limit)
 
@@ -317,7 +317,7 @@ class TopicLog:
         reached in time, with the progress in the message.
         """
         ends = self.request_ends(deadline)
-        yield from self._read_committed(ends, deadline, deadline, lambda: False, limit, _every, _untold)
+        yield from self._read_committed(ends, deadline, deadline, lambda: False, limit, every_key, _untold)
         if not _has_passed(self.positions, ends):
             raise late(self.topic, self.positions, ends)
 
@@ -334,7 +334,7 @@ class TopicLog:
         limit: int = 1000,
         *,
         own: int = -1,
-        key_filter: KeyFilter = _every,
+        key_filter: KeyFilter = every_key,
         ends: Positions | None = None,
         report: OnProgress = _untold,
         most_bytes: int | None = None,
@@ -373,9 +373,7 @@ class TopicLog:
         report: OnProgress,
     ) -> Iterator[LogRecord]:
         """Read up to the ends, or up to an LSO before them that has stopped moving when `patience` expires."""
-        # It has its own reader. With the one that follows the topic, the broker delays an empty response by half a
-        # second, and only that response moves the position past the last marker.
-        fast_reader: PartitionReader | None = None
+        reader: _Reader | None = None
         positions = self.positions
         try:
             while not _has_passed(positions, ends):
@@ -385,8 +383,8 @@ class TopicLog:
                         return
                     time.sleep(patience.slice(MARKER_SECONDS))
                     continue
-                fast_reader = fast_reader or self._open_fast_reader(positions)
-                positions = fast_reader.positions
+                reader = reader or self._open_fast_reader(positions, stable)
+                positions = reader.positions
                 stall_deadline = Deadline.after(_STALL_SECONDS)
                 while not _has_passed(positions, stable):
                     self._check(positions, ends, deadline)
@@ -394,36 +392,29 @@ class TopicLog:
                     if give_up() or (stall_deadline.expired and patience.expired):
                         return
                     before = sum(positions.values())
-                    for message in fast_reader.messages(deadline.slice(0.1), limit):
-                        if key_filter(message.key()):
-                            yield record_of(message)
+                    yield from reader.poll(deadline.slice(0.1), limit, key_filter)
+                    positions = reader.positions
                     report(positions, ends)
                     if sum(positions.values()) > before:
                         stall_deadline = Deadline.after(_STALL_SECONDS)
         finally:
-            if fast_reader is not None:
-                self._move(fast_reader.positions)
-                self._close_fast_reader(fast_reader)
+            if reader is not None and reader is not self._reader:
+                self._move(reader.positions)
+                reader.close()
 
-    def _close_fast_reader(self, reader: PartitionReader) -> None:
-        if self._keep_reader and not self._closed:
-            reader.park()
-            self._kept_reader = reader
-        else:
-            reader.close()
-
-    def _open_fast_reader(self, positions: Positions) -> PartitionReader:
-        reader, self._kept_reader = self._kept_reader, None
-        if reader is not None:
-            reader.move(positions)
-            return reader
-        return PartitionReader(
-            self._connection,
-            self.topic,
-            positions,
-            isolation=self._isolation,
-            fetch_wait_ms=FETCH_WAIT_MS,
-        )
+    def _open_fast_reader(self, positions: Positions, ends: Positions) -> _Reader:
+        """Return a reader of what is there. It is another one where `poll` reads with a client of librdkafka: only an
+        empty response moves that one's position past the last marker, and the broker delays it by half a second.
+        """
+        if not _is_short(positions, ends):
+            return PartitionReader(
+                self._connection, self.topic, positions, isolation=self._isolation, fetch_wait_ms=FETCH_WAIT_MS
+            )
+        if not self._is_light:
+            return LogReader(self._connection, self.topic, positions, isolation=self._isolation)
+        if self._reader is None:
+            self._reader = LogReader(self._connection, self.topic, positions)
+        return self._reader
 
     def _stable(self, ends: Positions, deadline: Deadline) -> Positions:
         """Return how far a client with this isolation level can read now, at most the ends."""
@@ -448,9 +439,8 @@ class TopicLog:
     def close(self) -> None:
         """Close the client."""
         self._closed = True
-        for reader in (self._reader, self._kept_reader):
-            if reader is not None:
-                reader.close()
+        if self._reader is not None:
+            self._reader.close()
 
 
 def _has_passed(positions: Positions, ends: Positions) -> bool:

@@ -28,6 +28,8 @@ _DEFAULTS: Final = {
     AUTHENTICATE: "true",
     "spark.network.crypto.enabled": "true",
     "spark.log.level": "ERROR",
+    # By default as many as cores, and a local master has two for each slot: threads that nobody needs.
+    "spark.rpc.netty.dispatcher.numThreads": "4",
     # A heap that begins small and stays close to what is in use: by default it begins with a 64th of the machine.
     DRIVER_OPTIONS: (
         "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss512k -Xms32m -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=25"

@@ -117,6 +117,25 @@ def test_a_growing_file_is_followed_and_a_partial_line_waits(tmp_path: Path) -> 
     assert task.poll() is None
 
 
+def test_a_file_that_does_not_grow_is_looked_at_less_often_until_it_grows(tmp_path: Path) -> None:
+    path = tmp_path / "idle.txt"
+    path.write_bytes(b"first\n")
+    task = started(path)
+    assert isinstance(task.context, FakeContext)
+    pauses = task.context.waits
+    assert task.poll()
+    for _ in range(20):
+        assert task.poll() is None
+    assert pauses[0] == task_module.IDLE_SECONDS
+    assert all(before < after for before, after in pairwise(pauses[:9]))
+    assert pauses[-1] == task_module.MOST_IDLE_SECONDS
+    with path.open("ab") as file:
+        file.write(b"second\n")
+    assert task.poll()
+    assert task.poll() is None
+    assert pauses[-1] == task_module.IDLE_SECONDS
+
+
 def test_an_empty_line_is_a_record(tmp_path: Path) -> None:
     path = tmp_path / "empty.txt"
     path.write_bytes(b"\n\na\n")

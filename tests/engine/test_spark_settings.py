@@ -28,6 +28,13 @@ def test_without_settings_the_tasks_run_on_this_machine() -> None:
     assert "group.id" not in made
 
 
+def test_more_slots_do_not_mean_more_threads_of_the_driver() -> None:
+    few, many = spark_settings({}, 2), spark_settings({}, 1000)
+    threads = "spark.rpc.netty.dispatcher.numThreads"
+    assert few[threads] == many[threads] == "4"
+    assert spark_settings({threads: "8"}, 2)[threads] == "8"
+
+
 def test_a_cluster_by_settings() -> None:
     given = {**STANDALONE, "spark.executor.cores": "4", "spark.driver.host": "w1"}
     made = spark_settings(given, 4)

@@ -9,12 +9,15 @@ import pytest
 
 from ringfence.connectors.api.fetching import NotFetchable
 from ringfence.fencing.clock import Deadline
+from ringfence.fencing.fetching.log_reader import LogReader
 from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.consumer import LogRecord
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from tests.guarantees.batch_copies import copied, reader_of, send
 from tests.guarantees.copies import START, committed, copy_settings
 from tests.guarantees.stage import Stage
 from tests.support.broker import running_kafka
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.broker, pytest.mark.thorough]
 
@@ -25,6 +28,11 @@ def message(offset: int, magic: int, key: bytes, value: bytes) -> bytes:
     covered = struct.pack(">bb", magic, 0) + time
     covered += b"".join(struct.pack(">i", len(each)) + each for each in (key, value))
     return struct.pack(">qiI", offset, 4 + len(covered), zlib.crc32(covered)) + covered
+
+
+def _extend(records: list[LogRecord], log: LogReader) -> list[LogRecord]:
+    records += log.poll(0.1, 1000)
+    return records
 
 
 @pytest.mark.parametrize("magic", [0, 1])
@@ -51,6 +59,12 @@ def test_a_copy_of_a_topic_that_begins_with_old_messages(
         with pytest.raises(NotFetchable, match=r"before 0\.11"):
             reader.poll(60)
         reader.close()
+        log = LogReader(connection, topic, {0: 0})
+        records: list[LogRecord] = []
+        eventually(lambda: len(_extend(records, log)) == 200)
+        log.close()
+        assert [each.value for each in records[:100]] == [b"v%d" % offset for offset in range(100)]
+        assert log.positions == {0: records[-1].offset + 1}
         stage = Stage(connection, unique("stage"))
         try:
             copied(stage, copy_settings(stage, topic), 200)

@@ -12,9 +12,9 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Retriable
+from ringfence.fencing.fetching.log_reader import LogReader
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka.connection import Connection
-from ringfence.fencing.kafka.consumer import PartitionReader
 from ringfence.fencing.kafka.fencer import Fencer
 from ringfence.fencing.kafka.partitioner import partition_of
 from ringfence.fencing.kafka.plain_producers import PlainProducer
@@ -393,20 +393,20 @@ def test_an_end_that_cannot_be_reached_in_time_is_an_error_with_a_remedy(connect
     log.close()
 
 
-def test_a_log_that_keeps_its_reader_opens_one_and_sees_everything(
+def test_a_log_that_catches_up_again_opens_one_reader_and_sees_everything(
     connection: Connection,
     topic: str,
     begin: Callable[[Connection, str], Producer],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    opened: list[PartitionReader] = []
+    opened: list[LogReader] = []
 
-    def count(*args: Any, **options: Any) -> PartitionReader:
-        opened.append(PartitionReader(*args, **options))
+    def count(*args: Any, **options: Any) -> LogReader:
+        opened.append(LogReader(*args, **options))
         return opened[-1]
 
-    monkeypatch.setattr(topic_log, "PartitionReader", count)
-    log = TopicLog(connection, topic, keep_reader=True)
+    monkeypatch.setattr(topic_log, "LogReader", count)
+    log = TopicLog(connection, topic)
     try:
         for number in range(8):
             aborted = begin(connection, f"{topic}-aborted-{number}")
@@ -423,4 +423,6 @@ def test_a_log_that_keeps_its_reader_opens_one_and_sees_everything(
             assert b"aborted" not in [record.value for record in read]
     finally:
         log.close()
+    own = [reader for reader in opened if reader is log._reader]
+    assert len(own) == 1
     assert len(opened) <= 2, "of the log, and of a tail that was read raw because a marker was late"

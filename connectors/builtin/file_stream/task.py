@@ -133,7 +133,10 @@ def _shorter(path: str, size: int, position: int) -> ConnectorError:
     )
 
 
-IDLE_SECONDS = 0.1
+IDLE_SECONDS: Final = 0.1
+MOST_IDLE_SECONDS: Final = 0.5
+"""How long a file that does not grow is left alone: longer each time. A worker may have a thousand of them."""
+_LONGER: Final = 1.2
 
 
 class FileStreamSourceTask(SourceTask):
@@ -156,6 +159,7 @@ class FileStreamSourceTask(SourceTask):
         position = read_committed_position(self.context.offset_reader.offset(self._partition))
         self._file = FollowedFile(self._path, position)
         self._lines = LineBuffer(position)
+        self._idle_s = IDLE_SECONDS
         logger.info("Reading %s from byte %d of %d on", self._path, position, self._file.size)
 
     def poll(self) -> ValueBatch | RecordBatch | None:
@@ -165,8 +169,10 @@ class FileStreamSourceTask(SourceTask):
             lines.feed(chunk)
         if not len(lines):
             self._file.check_still_the_same(lines.position)
-            self.context.wait(IDLE_SECONDS)
+            self.context.wait(self._idle_s)
+            self._idle_s = min(MOST_IDLE_SECONDS, self._idle_s * _LONGER)
             return None
+        self._idle_s = IDLE_SECONDS
         if self.context.raw_batches:
             values = lines.take(self._batch_size)
             return RecordBatch(self._partition, {POSITION: lines.position}, self._topic, values)

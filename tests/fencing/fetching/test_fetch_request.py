@@ -83,8 +83,8 @@ def test_responses(version: int) -> None:
     ours = OURS.decode(version, Reader(content))
     assert (ours.throttle_ms, ours.error) == (5, 0)
     assert ours.partitions == {
-        ("a", 0): FetchedPartition(0, [(2**40, 5), (7, 6)], -1, b"records" * 50, high_watermark=9),
-        ("a", 3): FetchedPartition(6, [], high_watermark=9),
+        ("a", 0): FetchedPartition(0, [(2**40, 5), (7, 6)], -1, b"records" * 50, high_watermark=9, stable=8),
+        ("a", 3): FetchedPartition(6, [], high_watermark=9, stable=8),
     }
     for size in range(len(content) - 1):
         with pytest.raises((MalformedResponse, ValueError)):

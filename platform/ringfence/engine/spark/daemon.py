@@ -16,6 +16,7 @@ _ARCHIVES = ("pyspark.zip", "-src.zip", ".jar")
 # PySpark itself loads its worker only after each fork, since pandas and pyarrow, if a job needs them, start threads.
 # Our jobs need neither, and nothing here starts a thread.
 _SHARED = (
+    "encodings.idna",  # of each look-up of a host's name
     "pyspark.worker",
     "ringfence.connectors.plugins",
     "ringfence.engine.spark.driver",
