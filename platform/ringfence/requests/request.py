@@ -141,9 +141,16 @@ class Question(Request[Answer]):
         return f"ringfence.plugins.{cls.name}"
 
 
-def _hints(cls: type[Request[object]]) -> dict[str, object]:
-    hints = get_type_hints(cls)
-    return {field.name: hints[field.name] for field in fields(cls)}
+_known_hints: Final[dict[type, Mapping[str, object]]] = {}
+
+
+def _hints(cls: type[Request[object]]) -> Mapping[str, object]:
+    """Return the fields' types, which are looked up once: each request is parsed by them, in plugin processes too."""
+    known = _known_hints.get(cls)
+    if known is None:
+        hints = get_type_hints(cls)
+        known = _known_hints[cls] = {field.name: hints[field.name] for field in fields(cls)}
+    return known
 
 
 def _fits(value: object, hint: object) -> bool:
