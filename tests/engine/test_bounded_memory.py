@@ -72,6 +72,6 @@ def test_a_launcher_remembers_the_newest_placements_only() -> None:
     state = follow(state, on(A, 0, 2, 3))
     state = follow(state)
     assert spark.attempts == [(TaskId(C, 0), 1), (TaskId(C, 1), 1), (TaskId(C, 0), 2)], "each starts once"
-    assert {number: one.attempt for number, one in launcher._started[C].items()} == {0: 2, 1: 1}
+    assert {number: one.attempt for number, one in launcher._newest_placements[C].items()} == {0: 2, 1: 1}
     follow(state, CommitRecord(C, 0), ConnectorRecord(C, None))
-    assert launcher._started == {}
+    assert launcher._newest_placements == {}

@@ -46,10 +46,10 @@ def test_sums_are_those_of_the_state_in_any_order(
 
 
 def test_connectors_that_have_not_changed_are_not_looked_at() -> None:
-    measured: list[str] = []
+    looks: list[str] = []
 
     def note(connector: ConnectorState) -> Mapping[str, tuple[int, ...]]:
-        measured.append(connector.name)
+        looks.append(connector.name)
         return measure(connector)
 
     state = ClusterState()
@@ -57,7 +57,7 @@ def test_connectors_that_have_not_changed_are_not_looked_at() -> None:
         state = apply(state, state.end, ConnectorRecord(ConnectorName(f"c{number}"), {"x": "1"}))
     tally = Tally(note)
     assert tally.sums(state) == {"x": (100, 100)}
-    measured.clear()
+    looks.clear()
     state = apply(state, state.end, ConnectorRecord(ConnectorName("c7"), {"x": "5"}))
     assert tally.sums(state) == {"x": (100, 104)}
-    assert measured == ["c7"]
+    assert looks == ["c7"]

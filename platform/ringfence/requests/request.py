@@ -146,11 +146,10 @@ _known_hints: Final[dict[type, Mapping[str, object]]] = {}
 
 def _hints(cls: type[Request[object]]) -> Mapping[str, object]:
     """Return the fields' types, which are looked up once: each request is parsed by them, in plugin processes too."""
-    known = _known_hints.get(cls)
-    if known is None:
+    if cls not in _known_hints:
         hints = get_type_hints(cls)
-        known = _known_hints[cls] = {field.name: hints[field.name] for field in fields(cls)}
-    return known
+        _known_hints[cls] = {field.name: hints[field.name] for field in fields(cls)}
+    return _known_hints[cls]
 
 
 def _fits(value: object, hint: object) -> bool:

@@ -143,8 +143,8 @@ class InstanceSupervisor:
         deadline = time.monotonic() + timeout
         with self._condition:
             self._instances.pop(name, None)
-            known = None if offsets is None else list(offsets)
-            instance = _Instance(dict(config), known, grant, next(self._tokens), None)
+            copy = None if offsets is None else list(offsets)
+            instance = _Instance(dict(config), copy, grant, next(self._tokens), None)
         self._pauses.check(name, instance.account)
         child, start = self._call(self._process, _start(name, instance), name, instance.account, deadline)
         with self._condition:

@@ -399,17 +399,17 @@ def _usage_now(connector: ConnectorState) -> Quota:
 def _measure(connector: ConnectorState) -> Mapping[str, tuple[int, ...]]:
     if connector.config is None:
         return {}
-    taken = _usage_now(connector)
-    return {_owner(connector): (taken.connectors, taken.tasks, taken.config_bytes)}
+    own = _usage_now(connector)
+    return {_owner(connector): (own.connectors, own.tasks, own.config_bytes)}
 
 
-_taken: Final = Tally(_measure)
+_usages: Final = Tally(_measure)
 """What each account's connectors take: whoever saves a configuration is not to wait for a count of all of them."""
 
 
 def usage(state: ClusterState, account: str) -> Quota:
     """Return what the account's connectors take in all."""
-    return Quota(*(_taken.sum_of(state, account) or (0, 0, 0)))
+    return Quota(*(_usages.sum_of(state, account) or (0, 0, 0)))
 
 
 def require(state: ClusterState, account: str, quota: Quota, name: ConnectorName, config: Mapping[str, str]) -> None:
