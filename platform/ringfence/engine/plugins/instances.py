@@ -208,7 +208,7 @@ class InstanceRunner:
         value of the connector's record of granted topics, None if it has none.
         """
         plugin = find_for(self._registry, resolution.config)
-        answer = InstanceStart(version=plugin.version, reads_offsets=plugin.cls.reads_offsets)
+        answer = InstanceStart(version=plugin.version, reads_offsets=bool(plugin.cls.reads_offsets))
         if self._newest.get(name, 0) > token:
             return answer
         self._newest[name] = token
