@@ -169,6 +169,9 @@ class SourceConnector(ABC):
     preview_while_running: ClassVar[bool] = False
     """Whether a preview may read while this connector's tasks run: several tasks can read the same data at once, and
     `start` and `poll` of a preview change nothing at the source."""
+    reads_offsets: ClassVar[bool] = True
+    """Whether the connector itself reads `self.context.offset_reader`; its tasks may in any case. If False, nobody
+    waits for these offsets when the connector is created or changed, and the reader raises `ConnectorError`."""
     own_settings: ClassVar[ConfigDef] = ConfigDef()
     """The connector's own settings. The framework adds the common ones (`name`, `tasks.max`, converters, ...)."""
     task_type: ClassVar[type[SourceTask] | None] = None

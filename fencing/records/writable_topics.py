@@ -18,8 +18,9 @@ from ringfence.connectors.api.errors import ConnectorError
 from ringfence.connectors.common_settings import OFFSETS_STORAGE_TOPIC
 from ringfence.fencing.errors import Unreadable
 from ringfence.fencing.kafka.consumer import LogRecord
-from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_records import ConnectorRecord, TaskCountRecord, decode
+from ringfence.fencing.topics.connector_state import ConnectorState
+from ringfence.fencing.topics.tally import Tally
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 from ringfence.fencing.topics.topic_ids import Topics
 
@@ -106,10 +107,11 @@ def _explain_name(record: LogRecord) -> str:
     return settings.get(OFFSETS_STORAGE_TOPIC, "").strip()
 
 
-def offsets_topics(state: ClusterState) -> frozenset[str]:
-    """Return the offsets topics in a given cluster state."""
-    topics = set()
-    for connector in state.connectors.values():
-        for settings in (connector.config or {}, connector.count.target if connector.count else {}):
-            topics.add(settings.get(OFFSETS_STORAGE_TOPIC, "").strip())
-    return frozenset(topics - {""})
+def tally_offsets_topics() -> Tally:
+    """Return a tally whose keys are the offsets topics of all connectors."""
+    return Tally(lambda connector: dict.fromkeys(_offsets_topics_of(connector), ()))
+
+
+def _offsets_topics_of(connector: ConnectorState) -> frozenset[str]:
+    settings = (connector.config or {}, connector.count.target if connector.count else {})
+    return frozenset(each.get(OFFSETS_STORAGE_TOPIC, "").strip() for each in settings) - {""}

@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from itertools import chain
 from math import inf
 from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
@@ -84,6 +85,16 @@ class PendingRequest:
     at: float
 
 
+class Lane(Enum):
+    """What a connection is for. A broker takes the next request of a connection when it has answered the last one: what
+    is to be done beside others goes in a lane of its own.
+    """
+
+    ALL = auto()
+    GROUP = auto()
+    """A group's offsets, which a transaction commits beside its records."""
+
+
 class ConnectionBroken(Exception):
     """The connection has ended, or could not be made."""
 
@@ -91,8 +102,9 @@ class ConnectionBroken(Exception):
 class BrokerConnection:
     """Connects, and logs in, when it is created. Raises `ConnectionBroken`; `Fatal` for a login that is refused."""
 
-    def __init__(self, address: Address, access: Access) -> None:
+    def __init__(self, address: Address, access: Access, lane: Lane = Lane.ALL) -> None:
         self.address = address
+        self.lane = lane
         self._access = access
         self._head = classic_string(access.client_id)
         self._correlation = 0
@@ -378,7 +390,7 @@ NoteLost = Callable[[BrokerConnection, str], None]
 
 
 class Connections:
-    """At most one for each address, beside those that only take their last answers."""
+    """At most one for each address and lane, beside those that only take their last answers."""
 
     def __init__(
         self,
@@ -402,22 +414,22 @@ class Connections:
         if woken is not None:
             self._selector.register(woken, EVENT_READ)
         self._give_up_at = 0.0
-        self._by_address: dict[Address, BrokerConnection] = {}
+        self._by_address: dict[tuple[Address, Lane], BrokerConnection] = {}
         self._retiring: set[BrokerConnection] = set()
 
     def __iter__(self) -> Iterator[BrokerConnection]:
         """Yield those that take requests."""
         return iter(self._by_address.values())
 
-    def open(self, address: Address, now: float) -> BrokerConnection:
+    def open(self, address: Address, now: float, lane: Lane = Lane.ALL) -> BrokerConnection:
         """Return the connection to an address. Raises `ConnectionBroken`; `Fatal` for a login that is refused."""
-        connection = self._by_address.get(address)
+        connection = self._by_address.get((address, lane))
         if connection is not None and connection.is_worn_out(now):
-            del self._by_address[address]
+            del self._by_address[address, lane]
             self._retire(connection)
             connection = None
         if connection is None:
-            connection = self._by_address[address] = BrokerConnection(address, self._access)
+            connection = self._by_address[address, lane] = BrokerConnection(address, self._access, lane)
             self._selector.register(connection, EVENT_READ, connection)
             connection.events = EVENT_READ
             self._note_opened(connection)
@@ -500,8 +512,9 @@ class Connections:
             self._drop(connection)
 
     def _lose(self, connection: BrokerConnection, why: str) -> None:
-        if self._by_address.get(connection.address) is connection:
-            del self._by_address[connection.address]
+        key = connection.address, connection.lane
+        if self._by_address.get(key) is connection:
+            del self._by_address[key]
         self._retiring.discard(connection)
         self._drop(connection)
         self._note_lost(connection, why)

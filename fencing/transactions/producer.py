@@ -26,11 +26,21 @@ from ringfence.fencing.transactions.broker_connection import (
     BrokerConnection,
     ConnectionBroken,
     Connections,
+    Lane,
     LookUp,
 )
 from ringfence.fencing.transactions.client import HeldUp
 from ringfence.fencing.transactions.error_codes import LOWERED, ErrorCode, name_of
-from ringfence.fencing.transactions.messages import NO_TOPIC_ID, V2, GroupMember, InitProducerId, Place, TopicMetadata
+from ringfence.fencing.transactions.messages import (
+    NO_TOPIC_ID,
+    V2,
+    CommitOffsets,
+    GroupMember,
+    InitProducerId,
+    Place,
+    Request,
+    TopicMetadata,
+)
 from ringfence.fencing.transactions.record_batches import RecordBatch
 from ringfence.fencing.transactions.record_columns import OnWritten, RecordColumns
 from ringfence.fencing.transactions.settings import ProducerSettings, access_of, addresses_of
@@ -119,7 +129,7 @@ class Driver:
 
     def _dispatch(self, outgoing: Outgoing, now: float) -> None:
         try:
-            connection = self._connection_for(outgoing.node, now)
+            connection = self._connection_for(outgoing.node, now, _lane_of(outgoing.request))
             version = connection.check_version(outgoing.request)
         except (ConnectionBroken, KeyError) as error:
             self._note_trouble(str(error))
@@ -130,9 +140,9 @@ class Driver:
             raise
         self._connections.send(connection, outgoing.number, outgoing.request, now, version)
 
-    def _connection_for(self, node: int | None, now: float) -> BrokerConnection:
+    def _connection_for(self, node: int | None, now: float, lane: Lane) -> BrokerConnection:
         if node is not None:
-            return self._connections.open(self.machine.addresses[node], now)
+            return self._connections.open(self.machine.addresses[node], now, lane)
         for connection in self._connections:
             if not connection.is_worn_out(now):
                 return connection
@@ -157,6 +167,13 @@ class Driver:
                 self.machine.note_unanswered(pending.number, now)
             else:
                 self.machine.note_unsent(pending.number, now)
+
+
+def _lane_of(request: Request) -> Lane:
+    """Return the lane that a request goes in. Without an epoch for each transaction, offsets that come after an abort
+    would be taken: they stay in order with it.
+    """
+    return Lane.GROUP if isinstance(request, CommitOffsets) and request.implicit else Lane.ALL
 
 
 log = logging.getLogger(__name__)

@@ -137,6 +137,9 @@ class Host:
 
     def upgrade_of(self, config: object, version: object) -> None: ...
 
+    def reads_offsets(self, _: object) -> bool:
+        return True
+
 
 class Instances(LeaderInstances):
     """The real ones, which say what they are asked for."""

@@ -26,6 +26,9 @@ class Host:
     def stop_connector(self, _name: str) -> None:
         pass
 
+    def reads_offsets(self, _config: object) -> bool:
+        return True
+
     def upgrade_of(self, _config: object, running: str) -> str | None:
         self.may_tell.wait(60)
         return f"2.0 is installed, {running} runs"

@@ -7,7 +7,7 @@ from ringfence.connectors.api.errors import ConnectorError
 from ringfence.fencing.ids import ConnectorName, Generation
 from ringfence.fencing.kafka.consumer import LogRecord
 from ringfence.fencing.records.record_path import RecordPath
-from ringfence.fencing.records.writable_topics import OffsetsTopics, TopicAccess, offsets_topics
+from ringfence.fencing.records.writable_topics import OffsetsTopics, TopicAccess, tally_offsets_topics
 from ringfence.fencing.topics.cluster_state import ClusterState, apply
 from ringfence.fencing.topics.config_records import (
     ConfigRecord,
@@ -31,7 +31,7 @@ def log_record(record: ConfigRecord) -> LogRecord:
 
 def test_offsets_topics_are_followed_as_the_folded_topic_has_them() -> None:
     """Of configurations and of count records, deleted connectors' too; a newer record of a key replaces an older."""
-    followed, state = OffsetsTopics(), ClusterState()
+    followed, state, tally = OffsetsTopics(), ClusterState(), tally_offsets_topics()
     for record, expected in (
         (ConnectorRecord(OTHER, {OWN: " a "}), {"a"}),
         (TaskCountRecord(OTHER, 1, Generation(1), {OWN: "a"}), {"a"}),
@@ -43,7 +43,7 @@ def test_offsets_topics_are_followed_as_the_folded_topic_has_them() -> None:
         followed.apply(log_record(record))
         state = apply(state, state.end, record)
         assert followed.names == expected
-        assert offsets_topics(state) == expected
+        assert tally.sums(state).keys() == expected
     assert not followed.apply(LogRecord(0, 0, b"connector-x", b'"offsets.storage.topic" garbage', -1))
     assert isinstance(decode(b"else", None), UnknownKey)
     assert not followed.apply(LogRecord(0, 0, b"else", None, -1))

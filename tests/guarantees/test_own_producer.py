@@ -25,6 +25,7 @@ from ringfence.fencing.kafka.open_transactions import TransactionProber
 from ringfence.fencing.kafka.partitioner import partition_of
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, delete_topics
 from ringfence.fencing.topics.topic_log import TopicLog
+from ringfence.fencing.transactions.broker_connection import Lane
 from ringfence.fencing.transactions.compression import CODECS
 from ringfence.fencing.transactions.producer import Producer
 from ringfence.local.kafka import EmbeddedKafka
@@ -335,6 +336,8 @@ def test_group_offsets_are_committed_with_the_transaction(scene: Scene) -> None:
         eventually(scene.is_over, 10, "the markers")
         ((where),) = consumer.committed([each for each in consumer.assignment() if each.partition == 0], timeout=30)
         assert where.offset == 5
+        lanes = {each.lane for each in producer._driver._connections}
+        assert lanes == ({Lane.ALL, Lane.GROUP} if producer.transactions_v2 else {Lane.ALL})
         consumer.unsubscribe()
         eventually(lambda: consumer.poll(0.1) is None and not consumer.assignment(), 30, "leaving the group")
         scene.write(producer, 5, 5)

@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 
+from ringfence.connectors.api import ConnectorError, SourceConnector
 from ringfence.engine.leader.command_service import CommandContext
 from ringfence.engine.leader.commands import Create
 from ringfence.engine.leader.commands.command import WriteResult
 from ringfence.engine.leader.connector_instances import LeaderInstances
 from ringfence.engine.plugins import PluginError, PluginHost
+from ringfence.engine.plugins.errors import OffsetsNeeded
+from ringfence.engine.plugins.instances import InstanceContext, reader_for
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.topics.cluster_state import ClusterState
@@ -49,8 +52,10 @@ class _Offsets(NoOffsets):
 
     def __init__(self) -> None:
         self.was_read = threading.Event()
+        self.reads = 0
 
     def read(self, *arguments: object) -> Any:
+        self.reads += 1
         self.was_read.set()
         return super().read(*arguments)
 
@@ -85,3 +90,45 @@ def test_no_offsets_topic_is_created_for_what_may_be_refused(host: PluginHost) -
     offsets = _Offsets()
     _leading(host, offsets).read_offsets_ahead(C, hostile(**{"offsets.storage.topic": "own"}))
     assert not offsets.was_read.wait(0.2)
+
+
+NUMBERS = {"name": "c", "connector.class": "VerifiableSource", "topic": "numbers"}
+
+
+def test_offsets_that_a_connector_does_not_read_are_not_read_for_it(host: PluginHost) -> None:
+    offsets = _Offsets()
+    instances = LeaderInstances(host, offsets, lambda: None)  # type: ignore[arg-type]
+    assert instances.needs_offsets(NUMBERS), "what it declares is not known yet"
+    for _ in range(3):
+        assert instances.make(C, NUMBERS, None)
+    assert offsets.reads == 1
+    assert not instances.needs_offsets(NUMBERS)
+    assert instances.needs_offsets({**NUMBERS, "offsets.storage.topic": "own"}), "else nobody creates that topic"
+
+
+def test_offsets_that_a_connector_reads_are_read_each_time(host: PluginHost) -> None:
+    offsets = _Offsets()
+    instances = LeaderInstances(host, offsets, lambda: None)  # type: ignore[arg-type]
+    for _ in range(3):
+        assert instances.make(C, hostile(), None)
+    assert offsets.reads == 3
+    assert instances.needs_offsets(hostile())
+
+
+def test_a_connector_that_reads_its_offsets_does_not_start_without_them(host: PluginHost) -> None:
+    host.start_connector(C, hostile())
+    with pytest.raises(OffsetsNeeded):
+        host.start_connector(C, hostile(), None)
+    assert host.running_connectors() == []
+    assert host.start_connector(C, NUMBERS, None)
+
+
+def test_a_reader_of_offsets_that_declares_that_it_is_none_fails() -> None:
+    class Wrong(SourceConnector):
+        reads_offsets = False
+
+    context = InstanceContext(reader_for(Wrong, [({"n": 1}, {"at": 2})]))
+    with pytest.raises(ConnectorError, match="reads_offsets = False"):
+        context.offset_reader.offset({"n": 1})
+    with pytest.raises(ConnectorError, match="reads_offsets = False"):
+        context.offset_reader.offsets([])

@@ -1,5 +1,7 @@
 """Plugins that are installed or upgraded while the worker runs."""
 
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,13 +10,16 @@ import pytest
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins import UnknownPlugin as Unknown
 from ringfence.engine.plugins.calls import ReadConfigKeys
+from ringfence.engine.plugins.errors import OffsetsNeeded
 from tests.support.plugin_hosts import PATIENCE
+from tests.support.waiting import eventually
 
 CODE = """
 from ringfence.connectors.api import ConfigDef, SourceConnector, SourceTask
 
 class LateConnector(SourceConnector):
     version = "{version}"
+    reads_offsets = {reads_offsets}
 
     @classmethod
     def config_def(cls): return ConfigDef()
@@ -29,7 +34,7 @@ class LateConnector(SourceConnector):
 CONFIG = {"name": "c", "connector.class": "Late"}
 
 
-def install(folder: Path, version: str) -> None:
+def install(folder: Path, version: str, reads_offsets: str = "True") -> None:
     """As pip does: another folder of metadata in the place of the older one, and the code."""
     for old in folder.glob("late-*.dist-info"):
         for file in old.iterdir():
@@ -39,7 +44,7 @@ def install(folder: Path, version: str) -> None:
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: late\nVersion: {version}\n")
     (info / "entry_points.txt").write_text("[ringfence.connectors]\nLate = late:LateConnector\n")
-    (folder / "late.py").write_text(CODE.format(version=version))
+    (folder / "late.py").write_text(CODE.format(version=version, reads_offsets=reads_offsets))
 
 
 @pytest.fixture
@@ -77,3 +82,21 @@ def test_a_new_plugin_is_found_and_an_upgraded_one_is_told(host: PluginHost, fol
     told = host.upgrade_of({"connector.class": "Late"}, running)
     assert told is not None
     assert told.startswith("Late 2.0.0-beta is installed, 1.0.0 runs. Restart the workers")
+
+
+def test_a_version_that_reads_offsets_gets_them(host: PluginHost, folder: Path) -> None:
+    """Also where the process of instances ends, and all of them start again."""
+    reconfigured: list[str] = []
+    host._on_reconfigure = reconfigured.append
+    install(folder, "1.0.0", "False")
+    host.start_connector("c", CONFIG)
+    assert not host.reads_offsets(CONFIG)
+    host.start_connector("c", CONFIG, None)
+
+    install(folder, "2.0.0", "True")
+    os.kill(host._groups.home_of("c").live._process().pid, signal.SIGKILL)
+    eventually(lambda: reconfigured == ["c"], PATIENCE, "the leader starts it")
+    with pytest.raises(OffsetsNeeded):
+        host.start_connector("c", CONFIG, None)
+    assert host.reads_offsets(CONFIG)
+    assert host.start_connector("c", CONFIG, [({"part": 1}, {"row": 2})]) == "2.0.0"

@@ -33,6 +33,7 @@ class FileStreamSourceConnector(SourceConnector):
     """One task, regardless of `tasks.max`: a file is one stream of lines."""
 
     version: ClassVar[str] = "1.0.0"
+    reads_offsets = False
     own_settings = CONFIG_DEF
     task_type = FileStreamSourceTask
     aliases: ClassVar[tuple[str, ...]] = ("org.apache.kafka.connect.file.FileStreamSourceConnector",)

@@ -49,6 +49,7 @@ class FilesSourceConnector(SourceConnector):
     """Files are distributed to up to `tasks.max` tasks by their names. Each task reads one file after another."""
 
     version: ClassVar[str] = "1.0.0"
+    reads_offsets = False
     own_settings = CONFIG_DEF
     preview_while_running = True
     catalog: ClassVar[CatalogEntry | None] = CatalogEntry(

@@ -62,6 +62,7 @@ class KafkaSourceConnector(SourceConnector):
     """
 
     version: ClassVar[str] = "1.0.0"
+    reads_offsets = False
     aliases: ClassVar[tuple[str, ...]] = ("org.apache.kafka.connect.mirror.MirrorSourceConnector",)
     preview_while_running = True
     catalog: ClassVar[CatalogEntry | None] = CatalogEntry(

@@ -34,6 +34,7 @@ class SqlSourceConnector(SourceConnector):
     """Tables are distributed to up to `tasks.max` tasks; each task queries its tables in turn. A query has one task."""
 
     version: ClassVar[str] = "1.0.0"
+    reads_offsets = False
     own_settings = CONFIG_DEF
     aliases: ClassVar[tuple[str, ...]] = ("io.confluent.connect.jdbc.JdbcSourceConnector",)
     preview_while_running = True

@@ -28,6 +28,7 @@ class VerifiableSourceConnector(SourceConnector):
     """As many tasks as allowed, each with its own count."""
 
     version: ClassVar[str] = "1.0.0"
+    reads_offsets = False
     own_settings = CONFIG_DEF
     task_type = VerifiableSourceTask
     aliases: ClassVar[tuple[str, ...]] = ("org.apache.kafka.connect.tools.VerifiableSourceConnector",)

@@ -141,9 +141,15 @@ class Question(Request[Answer]):
         return f"ringfence.plugins.{cls.name}"
 
 
-def _hints(cls: type[Request[object]]) -> dict[str, object]:
-    hints = get_type_hints(cls)
-    return {field.name: hints[field.name] for field in fields(cls)}
+_known_hints: Final[dict[type, Mapping[str, object]]] = {}
+
+
+def _hints(cls: type[Request[object]]) -> Mapping[str, object]:
+    """Return the fields' types, which are looked up once: each request is parsed by them, in plugin processes too."""
+    if cls not in _known_hints:
+        hints = get_type_hints(cls)
+        _known_hints[cls] = {field.name: hints[field.name] for field in fields(cls)}
+    return _known_hints[cls]
 
 
 def _fits(value: object, hint: object) -> bool:

@@ -14,7 +14,7 @@ from ringfence.connectors.api import SourceConnector, SourceOffset, SourcePartit
 from ringfence.connectors.common_settings import CONNECTOR_CLASS, TASKS_MAX
 from ringfence.connectors.plugins import class_path
 from ringfence.connectors.sdk.delivery import chosen_boundary, with_boundary
-from ringfence.engine.plugins.instances import TASK_CLASS, InstanceContext, SnapshotReader, check_shape
+from ringfence.engine.plugins.instances import TASK_CLASS, InstanceContext, check_shape, reader_for
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId, task_transactional_id
 from ringfence.fencing.kafka.connection import Connection
@@ -49,7 +49,7 @@ def ask_task_configs(
 ) -> list[dict[str, str]]:
     """Return `task_configs(most)` of a new instance. Raises what the connector raises, and for a wrong form."""
     connector = cls()
-    connector.context = InstanceContext(SnapshotReader(offsets))
+    connector.context = InstanceContext(reader_for(type(connector), offsets))
     try:
         connector.start(with_boundary(connector, config))
         configs = connector.task_configs(most)

@@ -12,8 +12,9 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Retriable
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.task import clients
-from ringfence.fencing.transactions.broker_connection import Access
-from ringfence.fencing.transactions.producer import Driver, Producer, parse_member
+from ringfence.fencing.transactions.broker_connection import Access, Lane
+from ringfence.fencing.transactions.messages import CommitOffsets, EndTransaction, GroupMember
+from ringfence.fencing.transactions.producer import Driver, Producer, _lane_of, parse_member
 from ringfence.fencing.transactions.state_machine import StateMachine
 from ringfence.fencing.transactions.steps import Outgoing
 
@@ -69,6 +70,13 @@ def test_an_address_that_is_not_allowed_is_not_connected_to(monkeypatch: pytest.
         producer.close()
         with pytest.raises(TimeoutError):
             server.accept()
+
+
+def test_a_groups_offsets_wait_for_no_record_where_a_late_one_is_refused() -> None:
+    member = GroupMember("g", 3, "m")
+    with_epochs, without = (CommitOffsets("id", 7, 1, member, {("t", 0): 5}, implicit) for implicit in (True, False))
+    assert (_lane_of(with_epochs), _lane_of(without)) == (Lane.GROUP, Lane.ALL)
+    assert _lane_of(EndTransaction("id", 7, 1, committed=True, implicit=True)) is Lane.ALL
 
 
 def test_group_metadata_of_the_client() -> None:

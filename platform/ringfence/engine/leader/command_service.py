@@ -134,7 +134,9 @@ class CommandContext:
 
     def read_offsets_ahead(self, name: ConnectorName, config: Mapping[str, str]) -> None:
         """Begin to read the offsets that `make_tasks` will need, beside the validation of the configuration."""
-        if not may_keep_own_offsets(config):  # else its topic would be created, for a configuration that may be refused
+        if may_keep_own_offsets(config):
+            return  # its topic would be created, for a configuration that may be refused
+        if self.leader.instances.needs_offsets(config):
             self._offsets = self.leader.instances.read_ahead(name, config)
 
     def make_tasks(

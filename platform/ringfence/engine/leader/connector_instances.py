@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ringfence.engine.plugins import PluginHost
-from ringfence.engine.plugins.errors import PluginError, PluginStarting
+from ringfence.engine.plugins.errors import OffsetsNeeded, PluginError, PluginStarting
 from ringfence.engine.plugins.host import version_key
 from ringfence.engine.queries.connector_offsets import ConnectorOffsets
 from ringfence.fencing import stages
@@ -21,6 +21,7 @@ from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.leader.fence_targets import may_keep_own_offsets
 from ringfence.fencing.offsets.source_offsets import SourceOffsets
 from ringfence.fencing.topics.connector_state import ConnectorState
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
@@ -180,11 +181,15 @@ class LeaderInstances:
 
         ahead: what `read_ahead` returned for it. Raises `PluginError` if that fails; then the instance is stopped.
         """
-        with stages.stage("source-offsets"):
-            offsets = self._read_offsets(name, config) if ahead is None else ahead.result()
-        pairs = [(dict(each.partition), dict(each.offset or {})) for each in offsets.present()]
+        pairs = None
+        if ahead is not None or self.needs_offsets(config):
+            pairs = self._pairs(name, config, ahead)
+        value = None if grant is None else grant.to_value()
         with stages.stage("instance-start"):
-            version = self._host.start_connector(name, config, pairs, grant=None if grant is None else grant.to_value())
+            try:
+                version = self._host.start_connector(name, config, pairs, grant=value)
+            except OffsetsNeeded:
+                version = self._host.start_connector(name, config, self._pairs(name, config), grant=value)
         self._upgrades.note(name, config, version)
         with self._lock:
             self._changes.add(name)
@@ -198,6 +203,19 @@ class LeaderInstances:
                 self._changes.add(name)
             self._stop(name)
             raise
+
+    def needs_offsets(self, config: Mapping[str, str]) -> bool:
+        """Return whether to read the connector's offsets before its instance starts: for the instance, or to create a
+        topic of its own.
+        """
+        return self._host.reads_offsets(config) or may_keep_own_offsets(config)
+
+    def _pairs(
+        self, name: ConnectorName, config: Mapping[str, str], ahead: "Future[SourceOffsets] | None" = None
+    ) -> list[tuple[dict[str, object], dict[str, object]]]:
+        with stages.stage("source-offsets"):
+            offsets = self._read_offsets(name, config) if ahead is None else ahead.result()
+        return [(dict(each.partition), dict(each.offset or {})) for each in offsets.present()]
 
     def _read_offsets(self, name: ConnectorName, config: Mapping[str, str]) -> SourceOffsets:
         self._offsets.await_view()

@@ -44,6 +44,7 @@ class LostAttempts:
         self._losses: dict[TaskId, _Loss] = {}
         self._not_before: dict[TaskId, float] = {}
         self._held_until: dict[Place, float] = {}
+        self._forget_at = 0.0
 
     @property
     def not_before(self) -> Mapping[TaskId, float]:
@@ -75,6 +76,19 @@ class LostAttempts:
                 times = loss.times + 1 if loss is not None and recent else 0
                 self._losses[task] = loss = _Loss(attempt, times, now + _BACKOFF.pause(times))
                 self._not_before[task] = loss.not_before
+        if now >= self._forget_at:
+            self._forget_at = now + _FORGIVEN_SECONDS
+            self._forget(state, now)
+
+    def _forget(self, state: ClusterState, now: float) -> None:
+        """Forget losses that make no pause longer any more, except of attempts that no other one has followed yet: they
+        would be taken for new ones.
+        """
+        for task, loss in list(self._losses.items()):
+            placement = state.connector(task.connector).placements.get(task.task)
+            is_newest = placement is not None and (placement.generation, placement.attempt) == loss.attempt
+            if not is_newest and now - loss.not_before >= _FORGIVEN_SECONDS:
+                del self._losses[task], self._not_before[task]
 
 
 class ModeWatch:

@@ -31,7 +31,7 @@ from ringfence.connectors.sdk import files
 from ringfence.engine.plugins import validation
 from ringfence.engine.plugins.call_server import ProcessCall
 from ringfence.engine.plugins.errors import BadRequest, OffsetsRefused, PluginError
-from ringfence.engine.plugins.instances import InstanceRunner
+from ringfence.engine.plugins.instances import InstanceRunner, InstanceStart
 from ringfence.engine.plugins.preview import Bounds, TransformationChain, preview, sample, walk_in_java
 from ringfence.engine.plugins.secret_removal import Redactor, Scrubber
 from ringfence.requests.request import Answer, MalformedRequest, always
@@ -452,19 +452,22 @@ class CountRecords(PluginCall[list[int | None]]):
 
 
 @dataclass(frozen=True)
-class StartInstance(PluginCall[str]):
-    """token: of this start; a `StopInstance` with an earlier one is ignored. The answer is the running version."""
+class StartInstance(PluginCall[InstanceStart]):
+    """offsets: None if they were not read, see `InstanceRunner.start`. token: of this start; a `StopInstance` with an
+    earlier one is ignored.
+    """
 
     name: ClassVar[str] = "start"
     connector: str
     config: Config
-    offsets: Pairs
+    offsets: Pairs | None
     token: int
     grant: Mapping[str, object] | None = None
 
-    def answer(self, runtime: PluginRuntime) -> str:
+    def answer(self, runtime: PluginRuntime) -> InstanceStart:
         resolution = runtime.resolve(self.config)
-        return runtime.instances.start(self.connector, resolution, offsets_in(self.offsets), self.token, self.grant)
+        offsets = None if self.offsets is None else offsets_in(self.offsets)
+        return runtime.instances.start(self.connector, resolution, offsets, self.token, self.grant)
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,12 @@ class BadRequest(PluginError):
     kind = "bad_request"
 
 
+class OffsetsNeeded(PluginError):
+    """The connector reads its source offsets, and was to be started without them: start it with them."""
+
+    kind = "offsets_needed"
+
+
 class OffsetsRefused(PluginError):
     """The connector refuses the offsets (a client error, 400)."""
 
@@ -60,7 +66,16 @@ class OffsetsRefused(PluginError):
 
 _BY_KIND = {
     cls.kind: cls
-    for cls in (PluginError, PluginTimeout, PluginCrash, OutOfMemory, UnknownPlugin, BadRequest, OffsetsRefused)
+    for cls in (
+        PluginError,
+        PluginTimeout,
+        PluginCrash,
+        OutOfMemory,
+        UnknownPlugin,
+        BadRequest,
+        OffsetsNeeded,
+        OffsetsRefused,
+    )
 }
 
 

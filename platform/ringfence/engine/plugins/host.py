@@ -14,7 +14,7 @@ from ringfence.engine.plugins.environments import (
     describe_upgrade,
     names_in,
 )
-from ringfence.engine.plugins.errors import PluginError
+from ringfence.engine.plugins.errors import OffsetsNeeded, PluginError
 from ringfence.engine.plugins.process import ChildProcess
 from ringfence.engine.spark.connector_limits import few_threads
 from ringfence.fencing.clock import Deadline
@@ -73,7 +73,10 @@ class PluginHost:
         self._environments = self.installed_plugins.environments
         self._call_seconds = call_seconds
         self.known_versions: dict[tuple[str, str], str] = {}
-        self._groups = ProcessGroups(self._start_process, self._start_instance_process, on_failed, call_processes)
+        self._without_offsets: set[tuple[str, str]] = set()
+        self._groups = ProcessGroups(
+            self._start_process, self._start_instance_process, self._note_failure, call_processes
+        )
         self._lists = PluginLists(self._groups, self._environments)
 
     @property
@@ -156,23 +159,36 @@ class PluginHost:
         self,
         name: str,
         config: Mapping[str, str],
-        offsets: Offsets = (),
+        offsets: Offsets | None = (),
         timeout: float | None = None,
         *,
         grant: Mapping[str, object] | None = None,
     ) -> str:
         """Start the connector's instance, and stop a running one first. Returns its plugin's version.
 
-        offsets: what its offset reader returns. grant: the value of the record with the topics that it may write to,
-        None for all but internal ones.
+        offsets: what its offset reader returns; None if they were not read, which raises `OffsetsNeeded` for a
+        connector that reads them. grant: the value of the record with the topics that it may write to, None for all but
+        internal ones.
         """
         with self._groups.use(self._environments.find_for(config)) as group:
             before = self._groups.settle(name, group)
             if before is not None:
                 before.live.stop(name, self._limit(timeout))
-            version = group.live.start(name, config, offsets, self._limit(timeout), grant)
-        self.known_versions[version_key(config)] = version
-        return version
+            key = version_key(config)
+            try:
+                start = group.live.start(name, config, offsets, self._limit(timeout), grant)
+            except OffsetsNeeded:
+                self._without_offsets.discard(key)
+                raise
+        self.known_versions[key] = start["version"]
+        (self._without_offsets.discard if start["reads_offsets"] else self._without_offsets.add)(key)
+        return start["version"]
+
+    def reads_offsets(self, config: Mapping[str, str]) -> bool:
+        """Return whether the connector may read its source offsets: true until a start of this plugin and version has
+        shown that it declares not to.
+        """
+        return version_key(config) not in self._without_offsets
 
     def task_configs(
         self, name: str, max_tasks: int, offsets: Offsets | None = None, timeout: float | None = None
@@ -220,6 +236,15 @@ class PluginHost:
         if more:
             variables.pop(java_runtime.ENVIRONMENT, None)
         return {**variables, **more}
+
+    def _note_failure(self, name: str, error: PluginError) -> None:
+        """Pass on that an instance could not be started again. One of another version than before, which reads its
+        offsets, gets them where the leader starts it for new task configurations.
+        """
+        if isinstance(error, OffsetsNeeded):
+            self._on_reconfigure(name)
+        else:
+            self._on_failed(name, error)
 
     def _event(self, message: dict[str, object]) -> None:
         if message.get("event") == "reconfigure":

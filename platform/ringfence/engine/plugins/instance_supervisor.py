@@ -21,6 +21,7 @@ from typing import Final
 
 from ringfence.engine.plugins.calls import MakeTaskConfigs, Offsets, PluginCall, StartInstance, StopInstance, pairs_of
 from ringfence.engine.plugins.errors import OutOfMemory, PluginCrash, PluginError, PluginStarting, PluginTimeout
+from ringfence.engine.plugins.instances import InstanceStart
 from ringfence.engine.plugins.process import ChildProcess
 from ringfence.fencing.backoff import Backoff
 from ringfence.requests.request import Answer
@@ -91,7 +92,7 @@ _BACKOFF = Backoff(0.5, 30)
 @dataclass
 class _Instance:
     config: Mapping[str, str]
-    offsets: Offsets
+    offsets: Offsets | None
     grant: Mapping[str, object] | None
     token: int
     child: ChildProcess | None
@@ -130,25 +131,27 @@ class InstanceSupervisor:
         self,
         name: str,
         config: Mapping[str, str],
-        offsets: Offsets,
+        offsets: Offsets | None,
         timeout: float,
         grant: Mapping[str, object] | None = None,
-    ) -> str:
-        """Start the connector's instance; a running one with this name is stopped first. Returns its version.
+    ) -> InstanceStart:
+        """Start the connector's instance; a running one with this name is stopped first.
 
-        Raises `PluginError` also if it has to wait, because instances of its connector or account ended their process.
+        offsets: as in `InstanceRunner.start`. Raises `PluginError` also if it has to wait, because instances of its
+        connector or account ended their process.
         """
         deadline = time.monotonic() + timeout
         with self._condition:
             self._instances.pop(name, None)
-            instance = _Instance(dict(config), list(offsets), grant, next(self._tokens), None)
+            copy = None if offsets is None else list(offsets)
+            instance = _Instance(dict(config), copy, grant, next(self._tokens), None)
         self._pauses.check(name, instance.account)
-        child, version = self._call(self._process, _start(name, instance), name, instance.account, deadline)
+        child, start = self._call(self._process, _start(name, instance), name, instance.account, deadline)
         with self._condition:
             instance.child = child if child.alive else None
             self._instances[name] = instance
             self._condition.notify_all()
-        return version
+        return start
 
     def task_configs(self, name: str, max_tasks: int, offsets: Offsets | None, timeout: float) -> list[dict[str, str]]:
         """Return the instance's task configurations. offsets: if given, they replace those that the instance sees."""
@@ -348,4 +351,5 @@ def _is_cause(instance: _Instance, error: PluginError) -> bool:
 
 
 def _start(name: str, instance: _Instance) -> StartInstance:
-    return StartInstance(name, dict(instance.config), pairs_of(instance.offsets), instance.token, instance.grant)
+    offsets = None if instance.offsets is None else pairs_of(instance.offsets)
+    return StartInstance(name, dict(instance.config), offsets, instance.token, instance.grant)

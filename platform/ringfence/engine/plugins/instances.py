@@ -9,7 +9,7 @@ import logging
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypedDict
 
 from ringfence.connectors.api import (
     ConnectorError,
@@ -30,7 +30,7 @@ from ringfence.connectors.java.channel import JavaFailure
 from ringfence.connectors.plugins import PluginRegistry, class_path
 from ringfence.connectors.sdk.delivery import chosen_boundary, with_boundary
 from ringfence.connectors.sdk.worker_limits import TASKS_MAX_LIMIT, current
-from ringfence.engine.plugins.errors import PluginError
+from ringfence.engine.plugins.errors import OffsetsNeeded, PluginError
 from ringfence.engine.plugins.validation import find_for, redactor
 from ringfence.fencing.task.plugin_metrics import Gauges
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
@@ -58,6 +58,26 @@ class SnapshotReader:
 
     def offsets(self, partitions: Sequence[SourcePartition]) -> list[SourceOffset | None]:
         return [self.offset(partition) for partition in partitions]
+
+
+class NoOffsets(SnapshotReader):
+    """For a connector that declares that it reads no offsets."""
+
+    def __init__(self) -> None:
+        super().__init__(())
+
+    def offset(self, partition: SourcePartition) -> SourceOffset | None:
+        raise ConnectorError(
+            "The connector reads its source offsets, and its class declares reads_offsets = False: remove that"
+        )
+
+    def offsets(self, partitions: Sequence[SourcePartition]) -> list[SourceOffset | None]:
+        return [self.offset(partition) for partition in partitions or ({},)]
+
+
+def reader_for(connector: type[SourceConnector], offsets: Offsets) -> SnapshotReader:
+    """Return the offset reader of an instance of this class."""
+    return SnapshotReader(offsets) if connector.reads_offsets else NoOffsets()
 
 
 class DetachedContext:
@@ -154,6 +174,13 @@ class _Running:
         return self.resolution.config
 
 
+class InstanceStart(TypedDict):
+    """version: of the instance's code; reads_offsets: as its class declares."""
+
+    version: str
+    reads_offsets: bool
+
+
 class InstanceRunner:
     """Starts, calls and stops instances by connector name. Calls for one name run one after another, on one thread.
 
@@ -168,19 +195,28 @@ class InstanceRunner:
         self._newest: dict[str, int] = {}
 
     def start(
-        self, name: str, resolution: ResolvedConfig, offsets: Offsets, token: int, grant: Mapping[str, object] | None
-    ) -> str:
-        """Start the instance; a running one with this name is stopped first. Returns the version of its code.
+        self,
+        name: str,
+        resolution: ResolvedConfig,
+        offsets: Offsets | None,
+        token: int,
+        grant: Mapping[str, object] | None,
+    ) -> InstanceStart:
+        """Start the instance; a running one with this name is stopped first.
 
-        grant: the value of the connector's record of granted topics, None if it has none.
+        offsets: None if they were not read, which raises `OffsetsNeeded` for a connector that reads them. grant: the
+        value of the connector's record of granted topics, None if it has none.
         """
         plugin = find_for(self._registry, resolution.config)
+        answer = InstanceStart(version=plugin.version, reads_offsets=bool(plugin.cls.reads_offsets))
         if self._newest.get(name, 0) > token:
-            return plugin.version
+            return answer
         self._newest[name] = token
         before = self._running.pop(name, None)
         if before is not None:
             _stop_quietly(name, before.connector)
+        if offsets is None and plugin.cls.reads_offsets:
+            raise OffsetsNeeded(f"Connector {name} reads its source offsets, and was not given them: start it again")
         connector = plugin.cls()
         event: dict[str, object] = {"event": "reconfigure", "connector": name}
         secrets = redactor(plugin, resolution.config)
@@ -192,7 +228,7 @@ class InstanceRunner:
             self._emit({"event": "warning", "connector": name, "text": secrets(resolution.hide(text))})
 
         context = InstanceContext(
-            SnapshotReader(offsets),
+            reader_for(plugin.cls, offsets or ()),
             lambda: self._emit(event),
             fail,
             warn,
@@ -205,7 +241,7 @@ class InstanceRunner:
             _stop_quietly(name, connector)
             raise
         self._running[name] = _Running(connector, context, resolution, token)
-        return plugin.version
+        return answer
 
     def task_configs(self, name: str, max_tasks: int, offsets: Offsets | None) -> list[dict[str, str]]:
         """Return the tasks' configurations for storage, each with its `task.class`, without values of config
@@ -217,7 +253,7 @@ class InstanceRunner:
         if running is None:
             raise PluginError(f"Connector {name} has no running instance in the plugin process: start it first.")
         if offsets is not None:
-            running.context.offset_reader = SnapshotReader(offsets)
+            running.context.offset_reader = reader_for(type(running.connector), offsets)
         max_tasks, warning = cut_tasks(name, max_tasks or int(running.config.get(TASKS_MAX, "1")))
         if warning:
             running.context.warn(warning)

@@ -50,7 +50,14 @@ from ringfence.connectors.transforms import Transform, build_transforms
 from ringfence.connectors.transforms.registry import aliases
 from ringfence.engine.plugins import instances
 from ringfence.engine.plugins.errors import BadRequest
-from ringfence.engine.plugins.instances import DetachedContext, InstanceContext, Offsets, SnapshotReader, check_shape
+from ringfence.engine.plugins.instances import (
+    DetachedContext,
+    InstanceContext,
+    Offsets,
+    SnapshotReader,
+    check_shape,
+    reader_for,
+)
 from ringfence.engine.plugins.record_display import WithSchema, describe_output, describe_record, readable, size_of
 from ringfence.engine.plugins.secret_removal import Scrubber
 from ringfence.fencing.task.transaction_context import RequestedEndings
@@ -286,7 +293,7 @@ def preview(
     began = time.monotonic()
     reader = SnapshotReader(offsets)
     connector = plugin.cls()
-    connector.context = InstanceContext(reader, trial=True)
+    connector.context = InstanceContext(reader_for(type(connector), offsets), trial=True)
     try:
         connector.start(with_boundary(connector, resolution.config))
         most, _ = instances.cut_tasks(resolution.config["name"], int(resolution.config.get(TASKS_MAX, "1")))

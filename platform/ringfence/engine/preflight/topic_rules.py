@@ -11,7 +11,7 @@ from ringfence.connectors.common_settings import OFFSETS_STORAGE_TOPIC
 from ringfence.connectors.sdk.delivery import DEAD_LETTERS
 from ringfence.engine.platform_topics import topics_of
 from ringfence.fencing.ids import ConnectorName
-from ringfence.fencing.records.writable_topics import TopicAccess, offsets_topics
+from ringfence.fencing.records.writable_topics import TopicAccess, tally_offsets_topics
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.worker_config import WorkerConfig
 
@@ -32,6 +32,7 @@ class TopicRules:
         self._topics = topics_of(worker)
         self._state = state
         self._active = active
+        self._tally = tally_offsets_topics()
         self._cache: tuple[ClusterState | None, frozenset[str]] = (None, frozenset())
 
     def access(self, connector: str) -> TopicAccess:
@@ -43,10 +44,10 @@ class TopicRules:
         return TopicAccess(self._topics, self.offsets_topics(), grant)
 
     def offsets_topics(self) -> frozenset[str]:
-        """Return the offsets topics of all connectors that this worker knows. Computed once for each state."""
+        """Return the offsets topics of all connectors that this worker knows."""
         state = self._state()
         if state is not None and state is not self._cache[0]:
-            self._cache = state, offsets_topics(state)
+            self._cache = state, frozenset(self._tally.sums(state))
         return self._cache[1]
 
     def errors_of(self, config: Config) -> dict[str, list[str]]:

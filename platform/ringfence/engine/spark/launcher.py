@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ringfence import telemetry
@@ -90,7 +90,8 @@ class Launcher:
         self._reporter = reporter
         self._connection = config.connection(f"ringfence-{worker.worker}")
         self._spark: SparkHost | None = None
-        self._placements: dict[TaskId, Placement] = {}
+        self._newest_placements: dict[ConnectorName, dict[int, Placement]] = {}
+        """The newest placements that were started here, as long as they are the newest."""
         self._specs: list[TaskSpec] = []
         self._overdue: dict[str, float] = {}
         self._look_at = 0.0
@@ -157,7 +158,7 @@ class Launcher:
                 delays.add(connector.name)
                 short.append((task, placement))
                 continue
-            self._placements[task] = placement
+            self._newest_placements.setdefault(connector.name, {})[task.task] = placement
             self._start(connector, task, placement)
         self._last_state, self._waiting = state, delays
         if (waiting or short) and time.monotonic() - self._told_at >= _TELL_SECONDS:
@@ -175,11 +176,22 @@ class Launcher:
         """
         for name in sorted(state.changes_since(self._last_state) | self._waiting):
             connector = state.connector(name)
+            newest = self._forget_replaced(connector)
             for number, placement in connector.placements.items():
                 task = TaskId(name, number)
                 mine = (placement.worker, placement.incarnation) == (self._worker.worker, self._worker.incarnation)
-                if mine and self._placements.get(task) != placement and connector.may_run(number, placement):
+                if mine and newest.get(number) != placement and connector.may_run(number, placement):
                     yield connector, task, placement
+
+    def _forget_replaced(self, connector: ConnectorState) -> Mapping[int, Placement]:
+        """Forget the placements that another one has followed, or none: no attempt comes back. Return the others that
+        were started here.
+        """
+        before = self._newest_placements.pop(connector.name, {})
+        newest = {number: one for number, one in before.items() if connector.placements.get(number) == one}
+        if newest:
+            self._newest_placements[connector.name] = newest
+        return newest
 
     def _find_shortage(self) -> str:
         """Return why no task can be started now, "" if one can. A task more than the memory carries would slow down, or

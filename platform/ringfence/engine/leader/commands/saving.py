@@ -25,6 +25,7 @@ from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.topics.cluster_state import ClusterState, Fold
 from ringfence.fencing.topics.config_records import ConfigRecord, ConnectorRecord, TargetStateRecord
 from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
+from ringfence.fencing.topics.tally import Tally
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 from ringfence.requests.quota import NO_LIMITS, QUOTAS, Quota
 from ringfence.requests.request import Refusal, always
@@ -382,22 +383,33 @@ def plan_change(
 
 _OPTIONS: Final = {"connectors": "--connectors", "tasks": "--tasks", "config_bytes": "--config-bytes"}
 
-_MOST_COUNTED: Final = 10_000
-_counted: Final[dict[str, tuple[Mapping[str, str], int, Quota]]] = {}
-"""What a connector takes with the configuration and the tasks that it had last."""
-
 
 def usage_of(config: Mapping[str, str], tasks: int = 0) -> Quota:
     """Return what one connector takes. tasks: how many it has now, for a connector that may exceed its `tasks.max`."""
     text = config.get(TASKS_MAX, "1").strip()
     tasks_max = int(text[:10]) if text.isascii() and text.isdigit() else 1
-    size = len("".join([*config, *config.values()]).encode())  # one string: thousands of connectors are counted
+    size = len("".join([*config, *config.values()]).encode())  # one string: thousands are counted where a leader begins
     return Quota(1, max(min(tasks_max, MAX_TASKS), tasks), size)
+
+
+def _usage_now(connector: ConnectorState) -> Quota:
+    return usage_of(connector.config or {}, 0 if connector.commit is None else connector.commit.tasks)
+
+
+def _measure(connector: ConnectorState) -> Mapping[str, tuple[int, ...]]:
+    if connector.config is None:
+        return {}
+    own = _usage_now(connector)
+    return {_owner(connector): (own.connectors, own.tasks, own.config_bytes)}
+
+
+_usages: Final = Tally(_measure)
+"""What each account's connectors take: whoever saves a configuration is not to wait for a count of all of them."""
 
 
 def usage(state: ClusterState, account: str) -> Quota:
     """Return what the account's connectors take in all."""
-    return _sum([_usage_now(each) for each in state.existing() if _owner(each) == account])
+    return Quota(*(_usages.sum_of(state, account) or (0, 0, 0)))
 
 
 def require(state: ClusterState, account: str, quota: Quota, name: ConnectorName, config: Mapping[str, str]) -> None:
@@ -435,24 +447,3 @@ def within(plan: Plan, account: str, quota: Quota, name: ConnectorName, config: 
 
 def _owner(connector: ConnectorState) -> str:
     return "" if connector.topic_grant is None else connector.topic_grant.user
-
-
-def _usage_now(connector: ConnectorState) -> Quota:
-    """Count a configuration once: each creation looks at all connectors of its account."""
-    config, tasks = connector.config or {}, 0 if connector.commit is None else connector.commit.tasks
-    last = _counted.get(connector.name)
-    if last is not None and last[0] is config and last[1] == tasks:
-        return last[2]
-    if len(_counted) > _MOST_COUNTED:
-        _counted.clear()
-    counted = usage_of(config, tasks)
-    _counted[connector.name] = config, tasks, counted
-    return counted
-
-
-def _sum(usages: Sequence[Quota]) -> Quota:
-    sums = [
-        sum(column)
-        for column in zip(*((each.connectors, each.tasks, each.config_bytes) for each in usages), strict=True)
-    ]
-    return Quota(*sums) if sums else Quota(0, 0, 0)
