@@ -310,7 +310,7 @@ class EncodedBatches(MixedBatch):
 
 def count_records(batch: Sequence[SourceRecord] | RecordBatch) -> int:
     """Return the number of records in what `poll` has returned."""
-    if isinstance(batch, RecordBatch):
+    if isinstance(batch, RecordBatch | ColumnBatch):
         return len(batch)
     return len(batch) + sum(len(each) - 1 for each in batch if isinstance(each, SerializedRecords))
 

@@ -129,6 +129,9 @@ def _java_text(value: object, schema: Schema | None) -> str:
     return "null" if value is None else str(value)
 
 
+_PASSED: Final = frozenset({bytes, type(None)})
+
+
 class ByteArrayConverter(Converter, HeaderConverter):
     """Passes bytes through. A string is written as UTF-8; other values are refused."""
 
@@ -147,6 +150,11 @@ class ByteArrayConverter(Converter, HeaderConverter):
         if isinstance(value, bytes | bytearray | memoryview):
             return bytes(value)
         raise refuse(self, topic, value, "it takes bytes; use JsonConverter or StringConverter for other values.")
+
+    def from_batch(self, topic: str, values: Sequence[object], schema: Schema | None = None) -> list[bytes | None]:
+        if schema is None and _PASSED.issuperset(map(type, values)):
+            return list(values)  # type: ignore[arg-type]  # as was checked
+        return super().from_batch(topic, values, schema)
 
     def from_header(self, topic: str, name: str, value: object, schema: Schema | None = None) -> bytes | None:
         return self.from_record(topic, value, schema)

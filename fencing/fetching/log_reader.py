@@ -120,8 +120,8 @@ class LogReader:
             self._old_format_reader.close()
 
     def _read_old_format(self) -> None:
-        """Have librdkafka read from here on: brokers may be too old, and segments from before Kafka 0.11 keep their format
-        for ever.
+        """Have librdkafka read from here on: of old brokers, and segments from before Kafka 0.11, which keep their
+        format for ever.
         """
         self._parts.clear()
         self._fetcher.close()

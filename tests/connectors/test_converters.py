@@ -76,6 +76,24 @@ def test_json_refuses_what_it_cannot_carry(value: object) -> None:
         configured(JsonConverter).from_record("flights", value)
 
 
+@given(
+    st.lists(
+        st.one_of(st.none(), st.binary(max_size=3), st.text(max_size=3), st.builds(bytearray, st.binary(max_size=3)))
+    )
+)
+def test_byte_array_converter_does_the_same_for_many_values(values: list[object]) -> None:
+    converter = configured(ByteArrayConverter)
+    one_by_one = [converter.from_record("t", value) for value in values]
+    together = converter.from_batch("t", values)
+    assert together == one_by_one
+    assert {type(each) for each in together} <= {bytes, type(None)}
+
+
+def test_byte_array_converter_refuses_a_structure_among_bytes() -> None:
+    with pytest.raises(ConnectorError, match="cannot convert an object for topic flights"):
+        configured(ByteArrayConverter).from_batch("flights", [b"a", {}])
+
+
 def test_byte_array_converter_refuses_structures() -> None:
     with pytest.raises(ConnectorError, match="cannot convert an object for topic flights"):
         configured(ByteArrayConverter).from_record("flights", {})
