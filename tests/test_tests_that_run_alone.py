@@ -29,6 +29,7 @@ markers =
 BESIDE = "import os, pytest\nBESIDE = 'PYTEST_XDIST_WORKER' in os.environ\n"
 STEADY = "".join(f"def test_steady_{n}(): pass\n" for n in range(4))
 UNSTEADY = f"{BESIDE}def test_unsteady():\n    print('said by the attempt')\n    assert not BESIDE, 'it is crowded'\n"
+LONG = f"{BESIDE}def test_long():\n    print('a line of a log\\n' * 500)\n    assert not BESIDE, 'it is crowded'\n"
 UNSTEADY_END = f"""{BESIDE}
 @pytest.fixture
 def crowd():
@@ -90,6 +91,14 @@ def test_a_test_that_passes_alone_leaves_the_run_green_and_is_listed(run_beside:
         *("test_u.py::test_unsteady", "test_u.py::test_unsteady"),
         "test_v.py::test_unsteady_end",
     ]
+
+
+def test_why_a_test_failed_is_shown_however_much_was_logged(run_beside: RunBeside) -> None:
+    result = run_beside(u=LONG)
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        ["Beside other tests, call:", "*AssertionError: it is crowded*", "(* lines before)", "a line of a log"]
+    )
 
 
 def test_a_test_whose_process_crashes_is_run_again_and_the_rest_of_its_file_too(run_beside: RunBeside) -> None:

@@ -28,7 +28,7 @@ _SECONDS = 1800.0
 """A test has a time limit of its own, far below this; this one is for a process that cannot even keep to that."""
 _MARKED = "alone"
 _LINES = 150
-"""Of an attempt's output that are shown."""
+"""That are shown of each: why an attempt failed, and what it printed."""
 
 
 @dataclass
@@ -186,7 +186,9 @@ class Afterwards:
             terminalreporter.write_sep("_", each.nodeid)
             for failure in each.failures:
                 terminalreporter.write_line(f"Beside other tests, {failure.when}:")
-                terminalreporter.write_line(last_lines(f"{failure.longreprtext}\n{shown_sections(failure)}"))
+                # Each cut by itself: a long log may not push out why the test failed.
+                terminalreporter.write_line(last_lines(failure.longreprtext))
+                terminalreporter.write_line(last_lines(shown_sections(failure)))
             terminalreporter.write_line("Alone, passed:")
             terminalreporter.write_line(each.attempt.output)
         terminalreporter.section("to the list of unsteady tests", yellow=True)
