@@ -66,9 +66,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("broker")
 
 
+def _known_loggers() -> dict[str, logging.Logger]:
+    return {name: one for name, one in logging.root.manager.loggerDict.items() if isinstance(one, logging.Logger)}
+
+
 @contextmanager
 def _restored_loggers() -> Iterator[None]:
-    loggers = {name: one for name, one in logging.root.manager.loggerDict.items() if isinstance(one, logging.Logger)}
+    loggers = _known_loggers()
     before = {name: (one.level, one.disabled, one.propagate) for name, one in loggers.items()}
     root, disabled = logging.root.level, logging.root.manager.disable
     yield
@@ -79,6 +83,10 @@ def _restored_loggers() -> Iterator[None]:
         if (one.level, one.disabled, one.propagate) != (level, is_disabled, propagates):
             one.setLevel(level)
             one.disabled, one.propagate = is_disabled, propagates
+    for name, one in _known_loggers().items():
+        if name not in before and name.partition(".")[0] == "ringfence":  # others are set up by their libraries
+            one.setLevel(logging.NOTSET)
+            one.disabled, one.propagate = False, True
 
 
 @pytest.fixture(autouse=True)

@@ -95,7 +95,8 @@ class Term:
         self._claimed = False  # a claim that failed halfway leaves a producer that must not write
         self._vault = vault
         own = None if publisher is not None else StatePublisher(config_topic, vault, watches_encryption=True)
-        self._log = ConfigLog(connection, config_topic, publisher=publisher or own)
+        # Where somebody else follows the topic, there is hardly ever anything to read.
+        self._log = ConfigLog(connection, config_topic, publisher=publisher or own, keep_reader=own is not None)
         self._over: str | None = None
         self.in_doubt = False
         """Whether the last write failed after its commit was sent, and its outcome has not been read yet."""

@@ -115,7 +115,7 @@ class ConfigFollower:
         """
         self._connection = connection
         self._keeps_all = keeps_all
-        self._log = TopicLog(connection, topics.config, patience_s=PATIENCE_SECONDS)
+        self._log = TopicLog(connection, topics.config, patience_s=PATIENCE_SECONDS, keep_reader=True)
         ids = {topics.config: topics.config_id, topics.offsets: topics.offsets_id}
         self._topics = {name: topic_id for name, topic_id in ids.items() if topic_id}
         self._watch = TopicWatch(connection, self._topics)

@@ -284,9 +284,10 @@ class ConfigLog:
         vault: Vault = NO_KEYS,
         *,
         publisher: StatePublisher | None = None,
+        keep_reader: bool = False,
     ) -> None:
         """vault: decrypts configurations. publisher: of the states, with its own vault; None for one that is this log's
-        alone.
+        alone. keep_reader: see `TopicLog`.
 
         Raises `TopicLost` if the publisher's states are of another topic with that name.
         """
@@ -294,7 +295,9 @@ class ConfigLog:
         self.publisher = publisher or StatePublisher(topic, vault)
         self.version = self.publisher.version
         start = {0: self.version.position}
-        self._log = TopicLog(connection, topic, start, deadline=deadline, patience_s=PATIENCE_SECONDS)
+        self._log = TopicLog(
+            connection, topic, start, deadline=deadline, patience_s=PATIENCE_SECONDS, keep_reader=keep_reader
+        )
         if len(self._log.partitions) != 1:
             raise Unreadable(
                 f"Topic {topic} has {len(self._log.partitions)} partitions and needs exactly one: name another topic "

@@ -209,13 +209,15 @@ class TopicLog:
         deadline: Deadline | None = None,
         isolation: Isolation = Isolation.COMMITTED,
         patience_s: float = 0.0,
+        keep_reader: bool = False,
         gather_ms: int = 0,
     ) -> None:
         """start: first offset per partition, 0 for a partition without one. Waits for the topic until `deadline`.
 
         isolation: UNCOMMITTED for topics without transactions. patience_s: how long a read waits for the LSO before it
-        reads raw. The markers of a commit are usually written within 25 ms. gather_ms: for logs with very many records,
-        which `poll` then reads with a `PartitionReader`: see there.
+        reads raw. The markers of a commit are usually written within 25 ms. keep_reader: whether `catch_up` keeps its
+        connection, as it does once `poll` is used: for logs that are read again and again. gather_ms: for logs with
+        very many records, which `poll` then reads with a `PartitionReader`: see there.
         """
         self._connection = connection
         self.topic = topic
@@ -226,6 +228,7 @@ class TopicLog:
         self._reader: _Reader | None = None
         """Of `poll`, and of what is short. It is created by the first of them."""
         self._gather_ms = gather_ms
+        self._keeps_reader = keep_reader
         self._is_light = isolation is Isolation.COMMITTED and not gather_ms
         self._closed = False
         self._still: dict[int, tuple[int, float]] = {}
@@ -257,6 +260,7 @@ class TopicLog:
             raise Fatal(f"The log of topic {self.topic} is closed already")
         if self._reader is None and self._is_light:
             self._reader = LogReader(self._connection, self.topic, self._positions)
+            self._keeps_reader = True
         elif self._reader is None:
             self._reader = PartitionReader(
                 self._connection, self.topic, self._positions, isolation=self._isolation, gather_ms=self._gather_ms
@@ -398,7 +402,9 @@ class TopicLog:
                     if sum(positions.values()) > before:
                         stall_deadline = Deadline.after(_STALL_SECONDS)
         finally:
-            if reader is not None and reader is not self._reader:
+            if reader is not None and (reader is not self._reader or not self._keeps_reader):
+                if reader is self._reader:
+                    self._reader = None
                 self._move(reader.positions)
                 reader.close()
 

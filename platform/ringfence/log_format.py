@@ -106,8 +106,9 @@ def formatter(prefix: str = "", redact: Callable[[str], str] = str) -> logging.F
     return JsonFormatter(redact) if is_json() else TextFormatter(prefix, redact)
 
 
-def write_to_stderr(level: str | int, prefix: str = "", redact: Callable[[str], str] = str) -> None:
-    """Log to standard error, unless this process logs somewhere already."""
+def write_to_stderr(level: str | int, prefix: str = "", redact: Callable[[str], str] = str) -> logging.Handler:
+    """Log to standard error, unless this process logs somewhere already. Return the handler."""
     handler = logging.StreamHandler()
     handler.setFormatter(formatter(prefix, redact))
     logging.basicConfig(level=level, handlers=[handler])
+    return handler

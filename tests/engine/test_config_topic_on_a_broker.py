@@ -13,6 +13,7 @@ from ringfence.engine.config_topic import ConfigTopic
 from ringfence.engine.spark.launcher import Launcher
 from ringfence.fencing.clock import Deadline, boot_seconds
 from ringfence.fencing.errors import FencingError, Retriable, TopicLost, Unreadable
+from ringfence.fencing.fetching.log_reader import LogReader
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka.consumer import LogRecord, PartitionReader
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, delete_topics, topic_ids
@@ -78,24 +79,30 @@ def failure_of(topic: ConfigTopic) -> FencingError | None:
     return None
 
 
-def test_a_worker_that_leads_again_and_again_has_one_consumer_of_the_config_topic(
-    silent: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    readers: list[PartitionReader] = []
-    topic, real, real_close = silent.config.config_topic, PartitionReader.__init__, PartitionReader.close
+def note_readers(kind: type, topic: str, readers: list[object], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep in `readers` those of this kind that are open."""
+    real, real_close = kind.__init__, kind.close  # type: ignore[misc, attr-defined]
 
-    def note(self: PartitionReader, connection: Any, name: str, *args: Any, **more: Any) -> None:
+    def note(self: object, connection: Any, name: str, *args: Any, **more: Any) -> None:
         real(self, connection, name, *args, **more)
         if name == topic:
             readers.append(self)
 
-    def forget(self: PartitionReader) -> None:
+    def forget(self: object) -> None:
         real_close(self)
         if self in readers:
             readers.remove(self)
 
-    monkeypatch.setattr(PartitionReader, "__init__", note)
-    monkeypatch.setattr(PartitionReader, "close", forget)
+    monkeypatch.setattr(kind, "__init__", note)
+    monkeypatch.setattr(kind, "close", forget)
+
+
+def test_a_worker_that_leads_again_and_again_has_one_consumer_of_the_config_topic(
+    silent: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readers: list[object] = []
+    note_readers(PartitionReader, silent.config.config_topic, readers, monkeypatch)
+    note_readers(LogReader, silent.config.config_topic, readers, monkeypatch)
     silent.start()
     try:
         for n in range(3):

@@ -406,7 +406,7 @@ def test_a_log_that_catches_up_again_opens_one_reader_and_sees_everything(
         return opened[-1]
 
     monkeypatch.setattr(topic_log, "LogReader", count)
-    log = TopicLog(connection, topic)
+    log = TopicLog(connection, topic, keep_reader=True)
     try:
         for number in range(8):
             aborted = begin(connection, f"{topic}-aborted-{number}")

@@ -51,6 +51,7 @@ def test_what_a_task_logs_is_told_at_the_level_of_the_config_topic(stage: Stage,
         stage.connection, stage.group, stage.topics, stage.task, placement, task_class, config, task_config, worker
     )
     reporter = Reporter(stage.connection, stage.topics.status, stage.topics.events)
+    handlers = {*logging.getLogger().handlers}
     thread = threading.Thread(target=lambda: run_spec(spec, reporter, tell_logs=True), daemon=True)
     thread.start()
 
@@ -91,3 +92,4 @@ def test_what_a_task_logs_is_told_at_the_level_of_the_config_topic(stage: Stage,
     reporter.close()
     assert not thread.is_alive()
     assert logging.getLogger().level == logging.WARNING
+    assert {*logging.getLogger().handlers} == handlers

@@ -220,13 +220,13 @@ def run_spec(
     if not tell_logs:
         return run.run()
     log_format.describe_process(process="task", connector=spec.task.connector, **tags, worker=placement.worker)
-    log_format.write_to_stderr(logging.WARNING, redact=redact)
+    to_stderr = log_format.write_to_stderr(logging.WARNING, redact=redact)
     logs.install()
     try:
         return run.run()
     finally:
         logs.uninstall()
-        logging.getLogger().handlers.clear()  # the next task has other secrets
+        logging.getLogger().removeHandler(to_stderr)  # the next task has other secrets
 
 
 def _version_of(task_class: type[SourceTask], config: Mapping[str, str]) -> str | None:
