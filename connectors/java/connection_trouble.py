@@ -17,7 +17,7 @@ PREFIX: Final = "The plugin logs that it cannot connect: "
 
 _EXCEPTION: Final = re.compile(
     r"java\.net\.(Connect|UnknownHost|NoRouteToHost|SocketTimeout|Socket|PortUnreachable)Exception"
-    r"|UnresolvedAddressException|HttpConnectTimeoutException|Mongo(Socket|Timeout)\w*Exception|CommunicationsException"
+    r"|UnresolvedAddressException|HttpConnectTimeoutException|Mongo(Socket|Timeout)\w{0,40}Exception|CommunicationsException"
 )
 _WORDS: Final = re.compile(
     r"Connection (refused|reset|timed out)|connect(ion)? timed out|No route to host|Network is unreachable"
