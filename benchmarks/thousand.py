@@ -4,9 +4,6 @@ Each has one task that follows a file. They are created by requests for a hundre
 are read and connectors stopped.
 """
 
-import argparse
-import sys
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +13,7 @@ from statistics import median
 
 import httpx
 
+from benchmarks.command import new_folder, new_parser, write_page
 from benchmarks.machine import describe, foot, load
 from benchmarks.many import await_running
 from benchmarks.processes import MIB, Tree
@@ -23,7 +21,6 @@ from benchmarks.rest import SECONDS, BenchmarkError, Rest
 from benchmarks.stand import OURS, Stand
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
-from ringfence.local.errors import LocalError
 
 PAGE = Path(__file__).resolve().parent / "results" / "thousand.md"
 COUNT = 1000
@@ -160,24 +157,18 @@ worker, Spark's JVM and the tasks' processes. Each kind of request is sent {_TIM
 
 def main(argv: Sequence[str]) -> int:
     """Return an exit code as in `python -m benchmarks`."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks thousand", description=__doc__)
+    parser = new_parser("thousand", __doc__, PAGE)
     parser.add_argument("--count", type=int, default=COUNT, metavar="N", help=f"connectors (default: {COUNT})")
-    parser.add_argument("--write", action="store_true", help=f"write {PAGE.name}")
     args = parser.parse_args(argv)
-    root = Path(tempfile.mkdtemp(prefix="ringfence-thousand-"))
     machine = describe() | {"load before the run": load()}
-    file = root / "line.txt"
-    file.write_text("a line\n")
-    stand = Stand(root / "stand", who=(OURS,), slots=args.count + 20, settings={"CONNECT_TASK_ISOLATION": "shared"})
-    try:
-        with stand:
+    with new_folder("thousand") as root:
+        file = root / "line.txt"
+        file.write_text("a line\n")
+        settings = {"CONNECT_TASK_ISOLATION": "shared"}
+        with Stand(root / "stand", who=(OURS,), slots=args.count + 20, settings=settings) as stand:
             create_topics(stand.connection, [TopicSpec(TOPIC)], Deadline.after(30))
             text = table(measure(stand, file, args.count))
-    except (BenchmarkError, LocalError) as error:
-        print(f"benchmarks: {error}\nlogs: {root}", file=sys.stderr)
-        return 1
     print(text)
     if args.write:
-        PAGE.write_text(page(text, machine, args.count))
-        print(f"written: {PAGE}")
+        write_page(PAGE, page(text, machine, args.count))
     return 0
