@@ -22,10 +22,9 @@ from ringfence.fencing.fetching.fetched_batches import (
     FetchedPartition,
     Position,
     select_committed,
-    split_batches,
 )
 from ringfence.fencing.fetching.fetcher import FetchState, Problem, ProblemKind
-from ringfence.fencing.fetching.raw_reader import errors_of, open_fetcher
+from ringfence.fencing.fetching.raw_reader import errors_of, open_fetcher, split_answer
 from ringfence.fencing.kafka.client_pool import Gate
 from ringfence.fencing.kafka.connection import Connection
 from ringfence.fencing.kafka.consumer import Isolation, LogRecord, PartitionReader, every_key
@@ -168,10 +167,7 @@ class LogReader:
 
     def _take(self, place: Place, position: Position, answer: FetchedPartition) -> tuple[list[_Part], Position]:
         self._ends[place[1]] = answer.high_watermark
-        try:
-            batches = list(split_batches(*place, answer.records, position.offset, 0))
-        except ValueError as error:
-            raise Fatal(f"What the broker returned of {place[0]}-{place[1]} is no record batch: {error}") from error
+        batches = split_answer(place, position, answer)
         if not batches:
             return [], position
         until = batches[-1].last + 1

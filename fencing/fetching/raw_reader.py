@@ -144,11 +144,25 @@ class Entry(NamedTuple):
 _FOLLOW_WAIT_MS: Final = 500
 
 
+def split_answer(place: Place, position: Position, answer: FetchedPartition) -> list[Fetched]:
+    """Return the batches of an answer. Raises `NotFetchable` for the formats before Kafka 0.11, `Fatal` for bytes that
+    are no batches.
+    """
+    try:
+        return list(split_batches(*place, answer.records, position.offset, 0))
+    except ValueError as error:
+        raise _make_damage_error(place, error) from error
+
+
+def _make_damage_error(place: Place, error: Exception) -> Fatal:
+    return Fatal(f"What the broker returned of {place[0]}-{place[1]} is no record batch: {error}")
+
+
 def _take_batches(place: Place, position: Position, answer: FetchedPartition) -> tuple[list[Fetched], Position]:
     try:
-        batches = list(split_batches(*place, answer.records, position.offset, 0))
-    except (ValueError, NotFetchable) as error:
-        raise Fatal(f"What the broker returned of {place[0]}-{place[1]} is no record batch: {error}") from error
+        batches = split_answer(place, position, answer)
+    except NotFetchable as error:
+        raise _make_damage_error(place, error) from error
     if not batches:
         return batches, position
     return batches, Position(batches[-1].last + 1, position.leader_epoch, batches[-1].leader_epoch)

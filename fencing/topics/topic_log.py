@@ -226,9 +226,9 @@ class TopicLog:
         self._patience_s = patience_s
         self._positions = {p: (start or {}).get(p, 0) for p in self.partitions}
         self._reader: _Reader | None = None
-        """Of `poll`, and of what is short. It is created by the first of them."""
+        """Of `poll`, and of what is short if it is kept. It is created by the first of them."""
         self._gather_ms = gather_ms
-        self._keeps_reader = keep_reader
+        self._keep_reader = keep_reader
         self._is_light = isolation is Isolation.COMMITTED and not gather_ms
         self._closed = False
         self._still: dict[int, tuple[int, float]] = {}
@@ -260,7 +260,6 @@ class TopicLog:
             raise Fatal(f"The log of topic {self.topic} is closed already")
         if self._reader is None and self._is_light:
             self._reader = LogReader(self._connection, self.topic, self._positions)
-            self._keeps_reader = True
         elif self._reader is None:
             self._reader = PartitionReader(
                 self._connection, self.topic, self._positions, isolation=self._isolation, gather_ms=self._gather_ms
@@ -402,9 +401,7 @@ class TopicLog:
                     if sum(positions.values()) > before:
                         stall_deadline = Deadline.after(_STALL_SECONDS)
         finally:
-            if reader is not None and (reader is not self._reader or not self._keeps_reader):
-                if reader is self._reader:
-                    self._reader = None
+            if reader is not None and reader is not self._reader:
                 self._move(reader.positions)
                 reader.close()
 
@@ -416,11 +413,12 @@ class TopicLog:
             return PartitionReader(
                 self._connection, self.topic, positions, isolation=self._isolation, fetch_wait_ms=FETCH_WAIT_MS
             )
-        if not self._is_light:
-            return LogReader(self._connection, self.topic, positions, isolation=self._isolation)
-        if self._reader is None:
-            self._reader = LogReader(self._connection, self.topic, positions)
-        return self._reader
+        if self._is_light and self._reader is not None:
+            return self._reader
+        reader = LogReader(self._connection, self.topic, positions, isolation=self._isolation)
+        if self._is_light and self._keep_reader:
+            self._reader = reader
+        return reader
 
     def _stable(self, ends: Positions, deadline: Deadline) -> Positions:
         """Return how far a client with this isolation level can read now, at most the ends."""
