@@ -16,6 +16,12 @@ from tests.support.proxy import Proxied, proxied_kafka
 
 
 @pytest.fixture
+def connection(broker: Broker) -> Connection:
+    """To the broker of all."""
+    return Connection(broker.bootstrap)
+
+
+@pytest.fixture
 def stage(broker: Broker, unique: Callable[[str], str]) -> Iterator[Stage]:
     """A connector of its own on the broker of all."""
     made = Stage(Connection(broker.bootstrap), unique("stage"))

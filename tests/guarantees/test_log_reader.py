@@ -19,15 +19,9 @@ from ringfence.fencing.kafka.consumer import Isolation, LogRecord, PartitionRead
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics, delete_topics
 from ringfence.fencing.kafka.topic_offsets import OffsetKind, end_offsets, offsets_at
 from ringfence.fencing.transactions.producer import Producer
-from tests.support.broker import Broker
 from tests.support.waiting import eventually
 
 PARTITIONS = 3
-
-
-@pytest.fixture
-def connection(broker: Broker) -> Connection:
-    return Connection(broker.bootstrap)
 
 
 @pytest.fixture

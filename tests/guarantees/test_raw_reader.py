@@ -17,14 +17,8 @@ from ringfence.fencing.kafka.record_batches import Batch
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.topic_offsets import end_offsets
 from ringfence.fencing.transactions.producer import Producer
-from tests.support.broker import Broker
 
 PARTITIONS = 12
-
-
-@pytest.fixture
-def connection(broker: Broker) -> Connection:
-    return Connection(broker.bootstrap)
 
 
 @pytest.fixture

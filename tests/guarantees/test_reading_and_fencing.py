@@ -11,13 +11,7 @@ from ringfence.fencing.kafka.fencer import Fencer
 from ringfence.fencing.kafka.topic_admin import TopicSpec, create_topics
 from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.fencing.transactions.producer import Producer
-from tests.support.broker import Broker
 from tests.support.waiting import eventually
-
-
-@pytest.fixture
-def connection(broker: Broker) -> Connection:
-    return Connection(broker.bootstrap)
 
 
 @pytest.fixture

@@ -26,16 +26,10 @@ from ringfence.fencing.topics.config_records import ConnectorRecord, encode
 from ringfence.fencing.topics.topic_log import LogRecord, TopicLog
 from ringfence.fencing.transactions.producer import Producer
 from ringfence.local.kafka import EmbeddedKafka
-from tests.support.broker import Broker
 from tests.support.waiting import eventually
 
 NOBODYS = 987_654_321
 Begin = Callable[[str], Producer]
-
-
-@pytest.fixture
-def connection(broker: Broker) -> Connection:
-    return Connection(broker.bootstrap)
 
 
 @pytest.fixture

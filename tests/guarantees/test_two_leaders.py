@@ -22,7 +22,6 @@ from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.fencing.transactions.producer import Producer
 from ringfence.local.kafka import EmbeddedKafka
-from tests.support.broker import Broker
 from tests.support.hanging import append
 from tests.support.waiting import eventually
 
@@ -63,11 +62,6 @@ def rebalanced(first: Candidate, second: Candidate, before: int) -> bool:
     """Whether the second member has come, and the first is the owner under a newer generation."""
     second.polled()
     return first.polled()[-1].generation > before
-
-
-@pytest.fixture
-def connection(broker: Broker) -> Connection:
-    return Connection(broker.bootstrap)
 
 
 @pytest.fixture
