@@ -85,12 +85,12 @@ def test_a_transaction_that_took_long_makes_the_next_one_smaller() -> None:
 def test_a_slice_of_statuses_reads_the_rows_of_its_tasks_only() -> None:
     _, status = with_tasks(MANY)
     change(status, [task_status("c", number, State.RUNNING) for number in range(50)])
-    minutes = [sql for sql in status.queries if 'FROM "mirror_minute"' in sql]
-    tasks = [sql for sql in status.queries if sql.startswith("SELECT") and 'FROM "mirror_task"' in sql]
+    minutes = [sql for sql in status.queries if "FROM mirror_minute" in sql]
+    tasks = [sql for sql in status.queries if sql.startswith("SELECT") and "FROM mirror_task" in sql]
     assert minutes
     assert tasks
-    assert all('"mirror_minute"."task" IN' in sql for sql in minutes)
-    assert all("GROUP BY" in sql or '"mirror_task"."number" IN' in sql for sql in tasks)
+    assert all(" task IN" in sql for sql in minutes)
+    assert all("GROUP BY" in sql or " number IN" in sql for sql in tasks)
 
 
 def test_tombstones_of_many_tasks_are_few_statements() -> None:

@@ -10,7 +10,7 @@ from django.db.models import Max, QuerySet
 from ringfence.access.principal import Principal, Verb
 from ringfence.encryption import NoKey, decrypt_text, encrypt_text
 from ringfence.history.models import ConfigVersion
-from ringfence.plain_queries import select
+from ringfence.plain_queries import among, insert, read, select
 from ringfence.projection.models import Connector
 from ringfence.projection.records import clean
 from ringfence.projection.signals import WrittenConfig
@@ -45,15 +45,11 @@ def keep(configs: Iterable[WrittenConfig]) -> None:
     """
     changes = list(configs)
     names = {change.connector for change in changes}
-    newest = {
-        row.connector: (row.number, _clear(row))
-        for row in ConfigVersion.objects.filter(
-            pk__in=ConfigVersion.objects.filter(connector__in=names)
-            .values("connector")
-            .annotate(m=Max("pk"))
-            .values("m")
-        )
-    }
+    if not names:
+        return
+    table = ConfigVersion._meta.db_table
+    last = f"id IN (SELECT MAX(id) FROM {table} WHERE {among('connector', names)} GROUP BY connector)"  # noqa: S608
+    newest = {row.connector: (row.number, _clear(row)) for row in read(ConfigVersion, last, *names)}
     rows = []
     for change in changes:
         number, config = newest.get(change.connector, (0, ""))
@@ -70,7 +66,7 @@ def keep(configs: Iterable[WrittenConfig]) -> None:
                 config=encrypt_text(packed, f"version of {clean(change.connector)}"),
             )
         )
-    ConfigVersion.objects.bulk_create(rows, batch_size=100)
+    insert(rows)
 
 
 def keep_from_signal(configs: Iterable[WrittenConfig], **_: object) -> None:

@@ -31,6 +31,7 @@ from ringfence.fencing.topics.config_records import (
 )
 from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
 from ringfence.fencing.topics.log_levels import LoggerRecord
+from ringfence.plain_queries import among, insert, select, update, update_each, upsert
 from ringfence.projection import record_totals
 from ringfence.projection.health import refresh
 from ringfence.projection.models import (
@@ -45,7 +46,6 @@ from ringfence.projection.models import (
 )
 from ringfence.projection.records import Record, clean
 from ringfence.projection.signals import WrittenConfig, configurations_read
-from ringfence.projection.upserts import upsert
 
 SHORT: Final = 100
 """A set of at most this many tasks is written at once."""
@@ -80,10 +80,12 @@ def _write_arrived(arrived: Mapping[TaskId, Mapping[str, str]]) -> None:
     upsert(rows, ("next_config",), ("connector", "number"))
 
 
-def _write_short(states: Iterable[ConnectorState]) -> None:
-    states = list(states)
-    rows = Task.objects.filter(connector__in=[state.name for state in states])
-    rows.exclude(known=False, next_config="").update(known=False, next_config="")
+def _write_short(states: Sequence[ConnectorState]) -> None:
+    if not states:
+        return
+    names = [state.name for state in states]
+    condition = f"{among('connector', names)} AND (known OR next_config <> '')"
+    update(Task, "known = %s, next_config = ''", condition, False, *names)
     _put([_row(state, number) for state in states for number in range(_count(state))])
 
 
@@ -111,7 +113,6 @@ _CONNECTOR_FIELDS = (
     "known", "config", "config_offset", "class_name", "type", "target", "generation", "task_count", "stale",
     "fencing", "unreadable", "log_level", "log_level_until_ms", "topic_grant",
 )  # fmt: skip
-_KEY = ("connector", "generation")
 _GENERATION_FIELDS = ("tasks", "config_offset", "committed_ms", "stage", "number")
 _TOMBSTONES_KEPT_MS = 24 * 3600 * 1000
 
@@ -224,33 +225,22 @@ def _may_change_tasks(record: ConfigRecord, had_config: bool, now: ConnectorStat
 def write(change: ConfigChange) -> set[str]:
     """Write the rows of a change and return the connectors that changed. Inside the projector's transaction."""
     states = [change.state.connector(ConnectorName(name)) for name in change.touched]
-    Connector.objects.bulk_create(
-        [_connector_row(state) for state in states],
-        update_conflicts=True,
-        update_fields=_CONNECTOR_FIELDS,
-        unique_fields=["name"],
-        batch_size=80,
-    )
+    upsert([_connector_row(state) for state in states], _CONNECTOR_FIELDS, ("name",))
     write_tasks(change.state, change.retasked, change.arrived)
     _write_generations(change)
     _write_tombstones(change.tombstones)
-    configurations_read.send(sender=None, configs=change.configs)
+    if change.configs:
+        configurations_read.send(sender=None, configs=change.configs)
     for drain in change.drains:
         DrainedWorker.objects.filter(worker=drain.worker).delete()
         if drain.incarnation is not None:
             fields = {"incarnation": clean(drain.incarnation), "since_ms": drain.since_ms}
             DrainedWorker.objects.create(worker=drain.worker, **fields)
-    Event.objects.bulk_create(
+    insert(
         Event(type="warning", time_ms=time_ms, summary=clean(text), body=pack({"message": text}))
         for time_ms, text in change.warnings
     )
-    LogLevel.objects.bulk_create(
-        change.levels.values(),
-        update_conflicts=True,
-        update_fields=("level", "config_offset"),
-        unique_fields=["logger"],
-        batch_size=200,
-    )
+    upsert(list(change.levels.values()), ("level", "config_offset"), ("logger",))
     refresh(set(change.touched))
     return set(change.touched)
 
@@ -258,13 +248,8 @@ def write(change: ConfigChange) -> set[str]:
 def _write_generations(change: ConfigChange) -> None:
     for rows in _rounds_of(change.generations):
         _write_newest_generations(rows)
-    ends = {(connector, generation): time_ms for connector, generation, time_ms in change.fenced}
-    fenced = []
-    for row in GenerationRow.objects.filter(connector__in={connector for connector, _ in ends}).only(*_KEY):
-        if (time_ms := ends.get((row.connector, row.generation))) is not None:
-            row.stage, row.ended_ms = "done", time_ms
-            fenced.append(row)
-    GenerationRow.objects.bulk_update(fenced, ["stage", "ended_ms"], batch_size=200)
+    ends = [(time_ms, connector, generation) for connector, generation, time_ms in change.fenced]
+    update_each(GenerationRow, "stage = 'done', ended_ms = %s", "connector = %s AND generation = %s", ends)
 
 
 def _rounds_of(rows: Sequence[GenerationRow]) -> list[list[GenerationRow]]:
@@ -287,8 +272,8 @@ def _write_newest_generations(rows: Sequence[GenerationRow]) -> None:
     names = [row.connector for row in rows]
     numbers: dict[str, dict[int, int]] = {}
     unfinished: set[tuple[str, int]] = set()
-    stored = GenerationRow.objects.filter(connector__in=names)
-    for name, generation, number, ended_ms in stored.values_list("connector", "generation", "number", "ended_ms"):
+    stored = select(GenerationRow, "connector, generation, number, ended_ms", among("connector", names), *names)
+    for name, generation, number, ended_ms in stored:
         numbers.setdefault(name, {})[generation] = number
         if not ended_ms:
             unfinished.add((name, generation))
@@ -300,35 +285,19 @@ def _write_newest_generations(rows: Sequence[GenerationRow]) -> None:
             GenerationRow.objects.filter(connector=row.connector, ended_ms=0).exclude(generation=row.generation).update(
                 stage="superseded", ended_ms=row.committed_ms
             )
-    GenerationRow.objects.bulk_create(
-        rows,
-        update_conflicts=True,
-        update_fields=_GENERATION_FIELDS,
-        unique_fields=_KEY,
-        batch_size=80,
-    )
-    new_numbers = {(row.connector, row.generation): row.number for row in rows}
-    changed = []
-    for connector in Connector.objects.filter(name__in=names).only("name", "generation", "generation_number"):
-        number = new_numbers.get((connector.name, connector.generation), connector.generation_number)
-        if number != connector.generation_number:
-            connector.generation_number = number
-            changed.append(connector)
-    Connector.objects.bulk_update(changed, ["generation_number"], batch_size=200)
+    upsert(rows, _GENERATION_FIELDS, ("connector", "generation"))
+    numbered = [(row.number, row.connector, row.generation) for row in rows]
+    update_each(Connector, "generation_number = %s", "name = %s AND generation = %s", numbered)
 
 
 def _write_tombstones(tombstones: Mapping[str, Tombstone]) -> None:
     """Write those that are new: a record behind an open transaction comes twice (`projector`)."""
+    if not tombstones:
+        return
     stored = record_totals.find_deletions(tombstones)
     new = [row for name, row in tombstones.items() if row.config_offset > stored.get(name, -1)]
     record_totals.forget([row.connector for row in new])
-    Tombstone.objects.bulk_create(
-        new,
-        update_conflicts=True,
-        update_fields=("config_offset", "time_ms"),
-        unique_fields=["connector"],
-        batch_size=200,
-    )
+    upsert(new, ("config_offset", "time_ms"), ("connector",))
 
 
 def _connector_row(state: ConnectorState) -> Connector:

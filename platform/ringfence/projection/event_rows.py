@@ -15,6 +15,7 @@ from ringfence.fencing.clock import epoch_ms
 from ringfence.fencing.topics.events import Event as Report
 from ringfence.fencing.topics.events import decode
 from ringfence.fencing.topics.log_levels import number_of
+from ringfence.plain_queries import insert, read, select, update, upsert
 from ringfence.projection import progress_reports, record_totals, stalls, task_minutes
 from ringfence.projection.models import Connector, Event, GenerationRow, HangingTransaction, LogLine, pack
 from ringfence.projection.progress_reports import number, text
@@ -40,11 +41,11 @@ def write_lines(reports: Sequence[Report]) -> None:
     rows = [_line(report) for report in reports if text(report, "connector")]
     if not rows:
         return
-    LogLine.objects.bulk_create(rows, batch_size=90)
+    insert(rows)
     for name in sorted({row.connector for row in rows}):
         lines = LogLine.objects.filter(connector=name)
-        newest = lines.order_by("-id").values_list("id", flat=True)
-        if newest[KEPT_LINES + _LINES_SLACK : KEPT_LINES + _LINES_SLACK + 1]:
+        if select(LogLine, "id", "connector = %s ORDER BY id DESC LIMIT 1 OFFSET %s", name, KEPT_LINES + _LINES_SLACK):
+            newest = lines.order_by("-id").values_list("id", flat=True)
             lines.filter(id__lte=newest[KEPT_LINES]).delete()
 
 
@@ -166,7 +167,7 @@ def write(records: Sequence[Record]) -> set[str]:
         record_totals.update_counts(epoch_ms(), history.bad)
     stalls.clear_stalled(moved)
     write_lines([report for report in others if report["type"] == "log"])
-    Event.objects.bulk_create([_event_row(report) for report in others if _in_timeline(report)], batch_size=100)
+    insert(_event_row(report) for report in others if _in_timeline(report))
     return {text(report, "connector") for report in reports} - {""}
 
 
@@ -186,11 +187,14 @@ def _in_timeline(report: Report) -> bool:
     return report["type"] != "log" and (report["type"], report.get("stage")) != ("hanging", "found")
 
 
+_ROUND_FIELDS: Final = ("stage", "message", "started_ms", "request", "tasks", "took_ms", "fenced", "ended_ms")
+
+
 def _write_round(report: Report, history: Minutes) -> None:
     stage, time_ms = text(report, "stage"), number(report, "time_ms")
-    row, _ = GenerationRow.objects.get_or_create(
-        connector=text(report, "connector"), generation=number(report, "generation", -1)
-    )
+    key = text(report, "connector"), number(report, "generation", -1)
+    stored = read(GenerationRow, "connector = %s AND generation = %s", *key)
+    row = stored[0] if stored else GenerationRow(connector=key[0], generation=key[1])
     row.stage, row.message = stage, text(report, "message")
     row.started_ms = row.started_ms or time_ms
     row.request = row.request or text(report, "request")[:100]
@@ -203,12 +207,11 @@ def _write_round(report: Report, history: Minutes) -> None:
         row.ended_ms = time_ms
     if stage == "done":
         ids = len(fenced) if isinstance(fenced, list) else 0
-        Connector.objects.filter(name=row.connector).update(
-            rounds_total=F("rounds_total") + 1, fenced_total=F("fenced_total") + ids
-        )
-        status = Connector.objects.filter(name=row.connector).values_list("state", "since_ms").first()
-        history.record_fence(row.connector, time_ms, *(status or ("", 0)))
-    row.save()
+        more = "rounds_total = rounds_total + 1, fenced_total = fenced_total + %s"
+        update(Connector, more, "name = %s", ids, row.connector)
+        statuses = select(Connector, "state, since_ms", "name = %s", row.connector) or [("", 0)]
+        history.record_fence(row.connector, time_ms, *statuses[0])
+    upsert([row], _ROUND_FIELDS, ("connector", "generation"))
 
 
 def _mark_forced(report: Report) -> None:
@@ -268,9 +271,9 @@ def summary(report: Report) -> str:
 def _generation_of(report: Report) -> str:
     """Return the generation's number for users, if it is known already."""
     offset = number(report, "generation", -1)
-    rows = GenerationRow.objects.filter(connector=text(report, "connector"), generation=offset, number__gt=0)
-    user_number = rows.values_list("number", flat=True).first()
-    return f"Generation {user_number}" if user_number else f"Generation at offset {offset}"
+    here = "connector = %s AND generation = %s AND number > 0"
+    rows = select(GenerationRow, "number", here, text(report, "connector"), offset)
+    return f"Generation {rows[0][0]}" if rows else f"Generation at offset {offset}"
 
 
 def prune(now_ms: int) -> None:

@@ -7,15 +7,15 @@ milliseconds since the epoch, 0 for "never".
 
 import hashlib
 import json
-from typing import Any, ClassVar, Final, cast
+from typing import Any, ClassVar, cast
 from urllib.parse import quote
 
-from django.db import DEFAULT_DB_ALIAS, models
+from django.db import models
 
 from ringfence.encryption import decrypt_text
 from ringfence.fencing.topics.status import PollRetry, failed_record
 from ringfence.fencing.topics.status.failed_record import RecordFailure
-from ringfence.plain_queries import select
+from ringfence.plain_queries import read
 from ringfence.projection.records import loads_clean
 
 
@@ -220,20 +220,9 @@ class Connector(models.Model):
         return quote(self.name, safe="")
 
 
-_FIELDS: Final = Connector._meta.concrete_fields
-_NAMES: Final = [field.attname for field in _FIELDS]
-_COLUMNS: Final = ", ".join(str(field.column) for field in _FIELDS)
-_FLAGS: Final = [number for number, field in enumerate(_FIELDS) if isinstance(field, models.BooleanField)]
-
-
 def find_connector(name: str) -> Connector | None:
     """Return a connector's row; None if the config topic does not have it. In SQL, as in `plain_queries`."""
-    for row in select(Connector, _COLUMNS, "name = %s AND known", name):
-        values = list(row)
-        for number in _FLAGS:
-            values[number] = bool(values[number])
-        return Connector.from_db(DEFAULT_DB_ALIAS, _NAMES, values)
-    return None
+    return next(iter(read(Connector, "name = %s AND known", name)), None)
 
 
 class Task(models.Model):

@@ -18,6 +18,7 @@ from ringfence.fencing.clock import epoch_ms
 from ringfence.fencing.offsets import record_counts
 from ringfence.fencing.offsets.record_counts import HEADER
 from ringfence.fencing.offsets.source_offsets import connector_of, decode_value, parse_json
+from ringfence.plain_queries import upsert
 from ringfence.projection import record_totals
 from ringfence.projection.models import SourceOffset, pack, partition_key
 from ringfence.projection.record_totals import ReportedCounts
@@ -161,15 +162,16 @@ def write(records: Sequence[Record]) -> set[str]:
             all_told.append(ReportedCounts(key[0], *report.key, report.counts._asdict(), at_ms, at_ms, in_offsets=True))
         value = decode_value(record.value) if len(record.value or b"") <= MOST_BYTES else None
         connector, partition = key
-        row = SourceOffset(connector=connector, partition=partition, offset=pack(value), updated_ms=record.timestamp_ms)
+        row = SourceOffset(
+            connector=connector,
+            partition=partition,
+            partition_key=partition_key(partition),
+            offset=pack(value),
+            updated_ms=record.timestamp_ms,
+        )
         newest[key] = None if value is None else row
-    SourceOffset.objects.bulk_create(
-        [row for row in newest.values() if row is not None],
-        update_conflicts=True,
-        update_fields=("offset", "updated_ms"),
-        unique_fields=["connector", "partition_key"],
-        batch_size=200,
-    )
+    rows = [row for row in newest.values() if row is not None]
+    upsert(rows, ("offset", "updated_ms"), ("connector", "partition_key"))
     _delete(key for key, offset in newest.items() if offset is None)
     history = Minutes()
     record_totals.add(all_told, history)

@@ -6,9 +6,12 @@ with its rows.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
-from ringfence.plain_queries import select
+from ringfence.plain_queries import select, update
 from ringfence.projection.models import TopicPosition
+
+_HERE: Final = "role = %s AND partition = %s AND applied_offset = %s"
 
 
 class Superseded(Exception):
@@ -55,18 +58,22 @@ def move(role: str, topic: str, topic_id: str, expected: Mapping[int, int], reac
                 raise Superseded(f"{role}-{partition}: another projector has started")
             row.save(force_insert=True)
             continue
-        moved = TopicPosition.objects.filter(
-            role=role, partition=partition, topic_id=topic_id, applied_offset=before
-        ).update(applied_offset=offset)
-        if not moved:
+        if not update(
+            TopicPosition,
+            "applied_offset = %s",
+            f"{_HERE} AND topic_id = %s",
+            offset,
+            role,
+            partition,
+            before,
+            topic_id,
+        ):
             raise Superseded(f"{role}-{partition} is no longer at offset {before}")
 
 
 def lock_position(role: str, partition: int, offset: int) -> None:
     """Lock the partition's position until the transaction's end. Raises `Superseded` if it is not `offset`."""
-    if not TopicPosition.objects.filter(role=role, partition=partition, applied_offset=offset).update(
-        applied_offset=offset
-    ):
+    if not update(TopicPosition, "applied_offset = applied_offset", _HERE, role, partition, offset):
         raise Superseded(f"{role}-{partition} is no longer at offset {offset}")
 
 
@@ -76,9 +83,9 @@ def store_shown_offsets(role: str, applied: Mapping[int, int], positions: Mappin
     Raises `Superseded` if a partition's position is not that in `applied`.
     """
     for partition, offset in positions.items():
-        here = TopicPosition.objects.filter(role=role, partition=partition, applied_offset=applied.get(partition, 0))
-        if not here.update(shown_offset=offset):
-            raise Superseded(f"{role}-{partition} is no longer at offset {applied.get(partition, 0)}")
+        before = applied.get(partition, 0)
+        if not update(TopicPosition, "shown_offset = %s", _HERE, offset, role, partition, before):
+            raise Superseded(f"{role}-{partition} is no longer at offset {before}")
 
 
 def shown_offset(role: str, partition: int) -> int:

@@ -23,6 +23,7 @@ from ringfence.fencing.task.plugin_metrics import LONGEST_TEXT, MOST, MOST_LABEL
 from ringfence.fencing.task.traced_transactions import ABORTED, COMMITTED, MOST_CONTEXTS
 from ringfence.fencing.task.traced_transactions import MOST as MOST_SAMPLES
 from ringfence.fencing.topics.events import Event as Report
+from ringfence.plain_queries import among, read, upsert
 from ringfence.projection import record_totals
 from ringfence.projection.health import refresh
 from ringfence.projection.models import Task, pack
@@ -234,7 +235,8 @@ def write(reports: Sequence[Report], history: Minutes) -> set[str]:
         return set()
     names = {text(report, "connector") for report in reports}
     numbers = {number(report, "task") for report in reports}
-    rows = Task.objects.filter(connector__in=names, number__in=numbers)
+    condition = f"{among('connector', names)} AND {among('number', numbers)}"
+    rows = read(Task, condition, *names, *numbers)
     tasks = {(task.connector, task.number): task for task in rows}
     changed: dict[tuple[str, int], Task] = {}
     moved: set[str] = set()
@@ -259,13 +261,7 @@ def write(reports: Sequence[Report], history: Minutes) -> set[str]:
     record_totals.add(
         [counts for counts in map(record_totals.read_report, counted_reports) if counts is not None], history
     )
-    Task.objects.bulk_create(
-        changed.values(),
-        update_conflicts=True,
-        update_fields=_LIVE_FIELDS,
-        unique_fields=["connector", "number"],
-        batch_size=50,
-    )
+    upsert(list(changed.values()), _LIVE_FIELDS, ("connector", "number"))
     if recovered:
         refresh(recovered)
     return moved

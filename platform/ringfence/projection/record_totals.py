@@ -15,14 +15,14 @@ For a connector's health, the records of the last hour that it skipped or sent t
 import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from django.db import transaction
-from django.db.models import Exists, Max, OuterRef, Q, Sum
+from django.db.models import Exists, OuterRef, Q, Sum
 
 from ringfence.fencing.modes import Mode
 from ringfence.fencing.offsets.record_counts import MOST
 from ringfence.fencing.topics.events import Event as Report
+from ringfence.plain_queries import among, read, select, update_each, upsert
 from ringfence.projection.health import refresh
 from ringfence.projection.models import Connector, Minute, RecordTotals, SourceOffset, Task, Tombstone, Worker, pack
 from ringfence.projection.task_minutes import SHOWN, Minutes, minute_of, state_of
@@ -95,10 +95,11 @@ def add(all_told: Iterable[ReportedCounts], history: Minutes) -> set[str]:
     names = {report.connector for report in newest.values()}
     deletions = find_deletions(names)
     numbers = {report.task for report in newest.values()}
-    totals = RecordTotals.objects.filter(connector__in=names, task__in=numbers)
+    of_names = among("connector", names)
+    totals = read(RecordTotals, f"{of_names} AND {among('task', numbers)}", *names, *numbers)
     rows = {(row.connector, row.task): row for row in totals}
-    tasks = Task.objects.filter(connector__in=names, number__in=numbers)
-    values = tasks.values_list("connector", "number", "state", "since_ms", "retry")
+    columns = "connector, number, state, since_ms, retry"
+    values = select(Task, columns, f"{of_names} AND {among('number', numbers)}", *names, *numbers)
     states = {(name, number): state_of(state, since_ms, retry) for name, number, state, since_ms, retry in values}
     changed: set[tuple[str, int]] = set()
     for report in newest.values():
@@ -110,13 +111,7 @@ def add(all_told: Iterable[ReportedCounts], history: Minutes) -> set[str]:
         if gained is not None:
             changed.add(key)
             history.record_commits(key, report.time_ms, gained, *states.get(key, ("", 0)))
-    RecordTotals.objects.bulk_create(
-        [rows[key] for key in changed],
-        update_conflicts=True,
-        update_fields=_FIELDS,
-        unique_fields=["connector", "task"],
-        batch_size=80,
-    )
+    upsert([rows[key] for key in changed], _FIELDS, ("connector", "task"))
     touched = {name for name, _ in changed}
     _sum_up(touched)
     return touched
@@ -175,18 +170,18 @@ def _order(key: str) -> tuple[int, int]:
 
 def _sum_up(names: Collection[str]) -> None:
     """Write the sums of these connectors to their rows."""
-    sums = RecordTotals.objects.filter(connector__in=names).values("connector").order_by()
-    rows: Iterable[Mapping[str, Any]] = sums.annotate(
-        **{name: Sum(field) for name, field in _SUMS.items()}, last=Max("last_commit_ms")
-    )
-    for row in rows:
-        counts = {name: row[name] for name in _SUMS}
-        Connector.objects.filter(name=row["connector"]).update(**counts, last_commit_ms=row["last"])
+    if not names:
+        return
+    sums = ", ".join(f"CAST(SUM({field}) AS BIGINT)" for field in _SUMS.values())
+    condition = f"{among('connector', names)} GROUP BY connector"
+    rows = select(RecordTotals, f"{sums}, MAX(last_commit_ms), connector", condition, *names)
+    changes = ", ".join(f"{name} = %s" for name in (*_SUMS, "last_commit_ms"))
+    update_each(Connector, changes, "name = %s", rows)
 
 
 def find_deletions(names: Collection[str]) -> dict[str, int]:
     """Return the config offsets of these connectors' newest deletions."""
-    return dict(Tombstone.objects.filter(connector__in=names).values_list("connector", "config_offset"))
+    return dict(select(Tombstone, "connector, config_offset", among("connector", names), *names)) if names else {}
 
 
 def forget(names: Collection[str]) -> None:

@@ -20,6 +20,7 @@ from itertools import pairwise
 from django.db import transaction
 from django.db.models import Exists, Max, OuterRef, Q
 
+from ringfence.plain_queries import among, select
 from ringfence.projection.health import Health, refresh
 from ringfence.projection.models import Connector, Minute, Task
 
@@ -138,7 +139,9 @@ def _usual_pauses(names: Collection[str]) -> dict[str, int]:
 
 def clear_stalled(names: Collection[str]) -> None:
     """Remove the mark from these connectors, which have just moved records. Inside the transaction of their reports."""
-    over = set(Connector.objects.filter(name__in=names, stalled=True).values_list("name", flat=True))
+    if not names:
+        return
+    over = {name for (name,) in select(Connector, "name", f"{among('name', names)} AND stalled", *names)}
     if over:
         Connector.objects.filter(name__in=over).update(stalled=False)
         refresh(over)

@@ -4,10 +4,8 @@ the connectors' active topics (KIP-558).
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-
-from django.db.models import F
 
 from ringfence.connectors.plural_forms import write_count
 from ringfence.encryption import encrypt_text
@@ -28,6 +26,7 @@ from ringfence.fencing.topics.status import (
     decode,
     replaces,
 )
+from ringfence.plain_queries import among, insert, read, select, update, upsert
 from ringfence.projection import endpoints
 from ringfence.projection.health import RETRYING, refresh
 from ringfence.projection.models import (
@@ -44,23 +43,24 @@ from ringfence.projection.models import (
 from ringfence.projection.records import Record, clean
 from ringfence.projection.stalls import NONE, LastFailure
 from ringfence.projection.task_minutes import ITSELF, Minutes, shown_state
-from ringfence.projection.upserts import upsert
 
 TOPIC_REPLACED = "topic replaced"
 """The kind of the event of a topic that was deleted and created again."""
 
 
-def write_topics(records: Iterable[TopicStatus]) -> None:
+def write_topics(records: Sequence[TopicStatus]) -> None:
     """Add topics, of which the first record counts, and notice those that were deleted and created again. Inside the
     transaction.
     """
     newest: dict[tuple[str, str], TopicStatus] = {}
+    if not records:
+        return
     for one in records:
         key = clean(one.connector), clean(one.topic)
         newest[key] = replace(one, since_ms=newest[key].since_ms if key in newest else one.since_ms)
-    rows = ActiveTopic.objects.filter(
-        connector__in={connector for connector, _ in newest}, topic__in={topic for _, topic in newest}
-    )
+    connectors, topics = {connector for connector, _ in newest}, {topic for _, topic in newest}
+    condition = f"{among('connector', connectors)} AND {among('topic', topics)}"
+    rows = read(ActiveTopic, condition, *connectors, *topics)
     known_topics = {(row.connector, row.topic): row for row in rows}
     new_rows = []
     for key, one in newest.items():
@@ -145,13 +145,7 @@ def write(records: Sequence[Record]) -> set[str]:
     _clear(gone_tasks)
     touched |= gone_tasks.keys()
     _keep_since(connectors, startups, history)
-    Connector.objects.bulk_create(
-        connectors,
-        update_conflicts=True,
-        update_fields=_CONNECTOR_FIELDS,
-        unique_fields=["name"],
-        batch_size=80,
-    )
+    upsert(connectors, _CONNECTOR_FIELDS, ("name",))
     upsert(tasks, _TASK_FIELDS, ("connector", "number"))
     write_topics(topics)
     startups.write()
@@ -231,11 +225,12 @@ class Starting:
         """Add to the rows, with one or two queries for each worker that started something."""
         for worker, counts in self._workers.items():
             gained = {name: count for name, count in counts.items() if count}
-            if worker and gained:
-                Startups.objects.get_or_create(worker=worker)
-                Startups.objects.filter(worker=worker).update(**{name: F(name) + n for name, n in gained.items()})
+            more = ", ".join(f"{name} = {name} + %s" for name in gained)
+            if worker and gained and not update(Startups, more, "worker = %s", *gained.values(), worker):
+                insert([Startups(worker=worker, **gained)])
         for (connector, number), count in self._restarts.items():
-            Task.objects.filter(connector=connector, number=number).update(auto_restarts=F("auto_restarts") + count)
+            more = "auto_restarts = auto_restarts + %s"
+            update(Task, more, "connector = %s AND number = %s", count, connector, number)
 
 
 def _newest(
@@ -295,14 +290,17 @@ def _read_held(tasks: Sequence[TaskId], failures: dict[bytes, LastFailure]) -> d
 
     failures: their last failures, which are filled in.
     """
+    statuses: dict[bytes, TaskStatus] = {}
+    if not tasks:
+        return statuses
     connectors, numbers = {task.connector for task in tasks}, {task.task for task in tasks}
-    rows = Task.objects.filter(connector__in=connectors, number__in=numbers).exclude(state="")
-    values = rows.values_list(
-        *("connector", "number", "state", "worker", "generation", "attempt", "since_ms", "version", "retry"),
-        *("incarnation", "failed_ms", "failed_trace", "failed_record"),
+    columns = (
+        "connector, number, state, worker, generation, attempt, since_ms, version, retry, incarnation, failed_ms, "
+        "failed_trace, failed_record"
     )
-    statuses = {}
-    for name, number, state, worker, generation, attempt, since_ms, version, retry, incarnation, *failure in values:
+    condition = f"{among('connector', connectors)} AND {among('number', numbers)} AND state <> ''"
+    rows = select(Task, columns, condition, *connectors, *numbers)
+    for name, number, state, worker, generation, attempt, since_ms, version, retry, incarnation, *failure in rows:
         task = TaskId(ConnectorName(name), number)
         status = TaskStatus(
             task, State(state), WorkerId(worker), Generation(generation), attempt, Incarnation(incarnation)
@@ -329,12 +327,11 @@ def _connector_row(status: ConnectorStatus, time_ms: int) -> Connector:
 
 def _keep_since(rows: Sequence[Connector], startups: Starting, history: Minutes) -> None:
     """Keep the start of a state when a status repeats it."""
-    before = {
-        name: (state, since)
-        for name, state, since in Connector.objects.filter(name__in=[row.name for row in rows]).values_list(
-            "name", "state", "since_ms"
-        )
-    }
+    names = [row.name for row in rows]
+    if not names:
+        return
+    stored = select(Connector, "name, state, since_ms", among("name", names), *names)
+    before = {name: (state, since) for name, state, since in stored}
     for row in rows:
         state, since = before.get(row.name, ("", 0))
         startups.connector(state, row)

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from ringfence.plain_queries import among, read, upsert
 from ringfence.projection.health import RETRYING
 from ringfence.projection.models import Connector, Minute, Task
-from ringfence.projection.upserts import upsert
 
 ITSELF = -1
 EVERYTHING = ""
@@ -126,10 +126,9 @@ class Minutes:
         if not self._gains:
             return
         connectors, tasks, minutes = map(set, zip(*self._gains, strict=True))
-        rows = {
-            (row.connector, row.task, row.minute): row
-            for row in Minute.objects.filter(connector__in=connectors, task__in=tasks, minute__in=minutes)
-        }
+        condition = f"{among('connector', connectors)} AND {among('task', tasks)} AND {among('minute', minutes)}"
+        stored = read(Minute, condition, *connectors, *tasks, *minutes)
+        rows = {(row.connector, row.task, row.minute): row for row in stored}
         for key, gain in self._gains.items():
             row = rows.get(key)
             if row is None:
