@@ -17,15 +17,18 @@ from typing import Any, Final
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.errors import Fatal, NotLeader, Retriable
+from ringfence.fencing.errors import Fatal, FencingError, NotLeader, Retriable
 from ringfence.fencing.kafka.client_pool import Gate
 from ringfence.fencing.kafka.connection import Connection
+from ringfence.fencing.kafka.consumer_groups import group_members
 from ringfence.fencing.kafka.error_translation import kafka_errors, translate
 
 log = logging.getLogger(__name__)
 
 _MAGIC = b"CGMDv2:"
 _LOOK_SECONDS: Final = 5.0
+_ASK_SECONDS: Final = 15.0
+_ANSWER_SECONDS: Final = 10.0
 _LONGEST_PATIENCE: Final = 8
 """The longest time that a client gets to join, as a multiple of the first time."""
 
@@ -56,9 +59,10 @@ class GroupMembership:
     on_gain(metadata): the member owns the partition; called again, with new metadata, after each rebalance that leaves
     it the owner. on_loss(): it no longer owns it. Both run inside `poll`.
 
-    A client that is polled but in no group for `patience_s` is replaced by a new one. Observed: after brokers were
-    killed and its process was suspended for a while, a client did not find its coordinator for nine minutes, although
-    others did.
+    A client that is polled but in no group for `patience_s` is replaced by a new one. Observed after brokers were
+    killed or suspended: a client did not find its coordinator for nine minutes, although others did; another one had
+    kept its member id for 40 minutes, although the coordinator knew it no more. So the coordinator is asked who is in
+    the group.
     """
 
     def __init__(
@@ -77,7 +81,11 @@ class GroupMembership:
         self._group = group
         self._topic = topic
         self._patience_s = self._first_patience_s = patience_s
-        self._joined_at = self._looked_at = time.monotonic()
+        self._joined_at = self._looked_at = self._asked_at = time.monotonic()
+        self._missing: str | None = None
+        """The member id that the coordinator did not know when it was asked."""
+        self._asks = threading.Lock()
+        self._connection = connection
         self.replaced = 0
         self._on_gain = on_gain
         self._on_loss = on_loss
@@ -151,7 +159,11 @@ class GroupMembership:
         if now - self._looked_at < min(_LOOK_SECONDS, self._first_patience_s):
             return
         self._looked_at = now
-        if self._consumer.memberid():
+        member_id = self._consumer.memberid()
+        if member_id and now - self._asked_at >= min(_ASK_SECONDS, self._first_patience_s):
+            self._asked_at = now
+            threading.Thread(target=self._ask, args=[member_id], name="membership", daemon=True).start()
+        if member_id and member_id != self._missing:
             self._joined_at, self._patience_s = now, self._first_patience_s
         elif now - self._joined_at >= self._patience_s:
             alone_s = now - self._joined_at
@@ -162,6 +174,18 @@ class GroupMembership:
             self._lose()
             # Closing may wait for a coordinator that the client does not find.
             threading.Thread(target=stray.close, name="stray-member", daemon=True).start()
+
+    def _ask(self, member_id: str) -> None:
+        """Ask the coordinator whether this member is in the group. Without an answer, it is as before."""
+        if not self._asks.acquire(blocking=False):
+            return
+        try:
+            members = group_members(self._connection, self._group, Deadline.after(_ANSWER_SECONDS))
+            self._missing = None if any(each.member_id == member_id for each in members) else member_id
+        except FencingError as error:
+            log.info("It is unknown who is in group %s: %s", self._group, error)
+        finally:
+            self._asks.release()
 
     def close(self) -> None:
         """Leave the group at once, so that the others need not wait for the session to expire."""

@@ -13,7 +13,7 @@ _demo: list[URLPattern] = [path("ui/demo/kill-worker", kill_worker)] if settings
 
 urlpatterns = [
     *_demo,
-    path("ui/incidents", include("ringfence.web.alert_urls")),
+    path("ui/incidents", include("ringfence.web.incidents")),
     path("ui/", include("ringfence.console.urls")),
     path("ui", include("ringfence.web.urls")),
     re_path(r"^(?P<address>(?:console|ui/alerts)(?:/.*)?)$", redirect_old),

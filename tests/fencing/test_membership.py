@@ -1,8 +1,11 @@
-"""A member whose client finds no group gets another client, and owns the partition then."""
+"""A member whose client finds no group, or is no member any more, gets another client, and owns the partition then."""
 
 import logging
+import time
+from typing import cast
 
 import pytest
+from confluent_kafka import Consumer
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.connection import Connection
@@ -48,3 +51,44 @@ def test_a_client_that_finds_no_group_is_replaced(broker: Broker, caplog: pytest
     finally:
         member.close()
         proxy.close()
+
+
+class Stray:
+    """A client that believes to be a member, as librdkafka's did for 40 minutes after its broker had been suspended."""
+
+    def poll(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def memberid(self) -> str:
+        return "m-whom-nobody-knows"
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_client_that_the_coordinator_does_not_know_is_replaced(broker: Broker) -> None:
+    topic, group = unique("t"), unique("g")
+    create_topics(Connection(broker.bootstrap), [TopicSpec(topic)], Deadline.after(60))
+    gained: list[GroupMetadata] = []
+    lost: list[str] = []
+    member = GroupMembership(
+        Connection(broker.bootstrap), group, topic, "m", gained.append, lambda: lost.append("lost"), patience_s=1.0
+    )
+
+    def owns(generations: int) -> bool:
+        member.poll(0.1)
+        return member.owns and len(gained) >= generations
+
+    try:
+        eventually(lambda: owns(1), 60, "the first client is the owner", pause=0.0)
+        member._consumer.close()
+        member._consumer = cast("Consumer", Stray())
+        eventually(lambda: owns(2) and member.replaced == 1, 60, "a new client is the owner", pause=0.0)
+        assert lost == ["lost"]
+        until = time.monotonic() + 4
+        while time.monotonic() < until:  # long enough for several questions
+            member.poll(0.1)
+        assert member.replaced == 1, "a member that is known stays"
+        assert member.owns
+    finally:
+        member.close()

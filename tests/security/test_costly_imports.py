@@ -14,7 +14,7 @@ from ringfence.client import documents
 from ringfence.client.output import ClientError
 from ringfence.connectors.sdk import properties
 from ringfence.http.errors import ConnectError
-from ringfence.web.new.pasted_config import read_pasted
+from ringfence.web.new.form_state import read_pasted
 from ringfence.yaml_documents import MalformedYaml, read_documents
 
 MOST_CPU_SECONDS = 2.0

@@ -6,7 +6,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from ringfence.web.plugin_titles import installed_titles
+from ringfence.web.templatetags.ringfence import installed_titles
 
 _NOW_AND_THEN = ("heartbeats_heartbeat", "heartbeats_freshness", "mirror_loglevel")
 """What is asked for once a second or two by whatever request comes then: on a slow machine more than once for one."""

@@ -13,8 +13,7 @@ from ringfence.audit.models import AuditEntry
 from ringfence.engine.leader.commands import Delete
 from ringfence.http.errors import ConnectError
 from ringfence.projection.models import Connector, SourceOffset
-from ringfence.web.new.form_state import draft_of
-from ringfence.web.new.pasted_config import read_pasted
+from ringfence.web.new.form_state import draft_of, read_pasted
 from tests.support.accounts import account, bearer
 from tests.support.leader import FakeLeader
 from tests.support.new_connector_forms import FRAGMENT, RICH, posted_by

@@ -7,7 +7,7 @@ from django.test import Client
 
 from ringfence.history.models import WorkerPlugins
 from ringfence.projection.models import Worker
-from ringfence.web.plugin_titles import find_title, installed_titles
+from ringfence.web.templatetags.ringfence import find_title, installed_titles
 from tests.support.leader import FakeLeader
 from tests.support.topics import connector
 

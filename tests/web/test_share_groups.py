@@ -13,7 +13,7 @@ from ringfence.fencing.share.ledger import State
 from ringfence.fencing.share.offset_ranges import Ranges
 from ringfence.history.models import ShareGroupAnswer
 from ringfence.projection.models import Task
-from ringfence.web.share_groups.offset_strips import Piece, draw, lay_over, of_ledger, read_pieces
+from ringfence.web.share_groups.pages import Piece, draw, lay_over, of_ledger, read_pieces
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
 from tests.support.projections import project

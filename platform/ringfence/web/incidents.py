@@ -1,5 +1,5 @@
 """The page of an incident, a room to work in: its cause, what repairs it, the last day of its connector, log lines,
-what happened and who did what, notes, acknowledgement and silences.
+what happened and who did what, notes, acknowledgement and silences; and the routes of all pages below `/ui/incidents`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -11,6 +11,7 @@ from urllib.parse import quote
 from django.db.models import Q
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
+from django.urls import path
 from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.http import require_POST, require_safe
 
@@ -26,6 +27,7 @@ from ringfence.history.models import ConfigVersion
 from ringfence.http.masking import Masker
 from ringfence.projection.health import describe_duration
 from ringfence.projection.models import Connector, Event, find_connector
+from ringfence.web import alerts
 from ringfence.web.connector.event_folding import fold, headline
 from ringfence.web.connector.header import facts
 from ringfence.web.connector.history import hours_to_show
@@ -293,3 +295,24 @@ def end_silence(request: HttpRequest, number: int) -> HttpResponse:
     record_change(request, before=incident_report.audit_data(row), after=None, action="end silence of alerts")
     incident_report.end(row)
     return HttpResponseRedirect("/ui/incidents/silences")
+
+
+urlpatterns = [
+    path("", alerts.open_incidents),
+    path("/rules", alerts.rules),
+    path("/rules/new", alerts.new_rule),
+    path("/rules/<int:number>", alerts.edit_rule),
+    path("/rules/<int:number>/delete", alerts.delete_rule),
+    path("/destinations", alerts.destinations),
+    path("/destinations/new", alerts.new_destination),
+    path("/destinations/<int:number>", alerts.edit_destination),
+    path("/destinations/<int:number>/all-rules", alerts.tell_by_all_rules),
+    path("/destinations/<int:number>/delete", alerts.delete_destination),
+    path("/destinations/<int:number>/test", alerts.test_destination),
+    path("/silences", alerts.list_silences),
+    path("/silences/<int:number>/end", end_silence),
+    path("/<int:number>", incident),
+    path("/<int:number>/acknowledge", acknowledge),
+    path("/<int:number>/notes", add_note),
+    path("/<int:number>/silence", silence),
+]

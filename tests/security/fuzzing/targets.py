@@ -74,7 +74,7 @@ from ringfence.projection import change_notifications
 from ringfence.projection.models import pack
 from ringfence.projection.offset_rows import parse_key
 from ringfence.recovery import backup_format
-from ringfence.web.new.pasted_config import read_pasted
+from ringfence.web.new.form_state import read_pasted
 from tests.support.fetched import run_of
 from tests.support.hostile_folder import COMMIT, Folder
 

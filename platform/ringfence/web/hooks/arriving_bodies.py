@@ -10,8 +10,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
-from ringfence.web.hooks.limit_exceeded import LimitExceeded
-
 MOST_AT_ONCE: Final = 600
 """The most bodies that arrive at once, in this process."""
 MOST_OF_ADDRESS: Final = 100
@@ -22,6 +20,19 @@ FIRST_SECONDS: Final = 5.0
 """Without a byte; each byte that has arrived gives more time."""
 BYTES_PER_SECOND: Final = 8 * 1024
 _RETRY_AFTER_S: Final = 1
+
+
+class LimitExceeded(Exception):
+    """An answer of the web process itself. retry_after: in seconds; 0: the header is not sent. body_read: the body has
+    arrived, so the sender keeps its connection.
+    """
+
+    def __init__(self, status: int, text: str, retry_after: int = 0, *, body_read: bool = False) -> None:
+        super().__init__(text)
+        self.status = status
+        self.text = text
+        self.retry_after = retry_after
+        self.body_read = body_read
 
 
 class ArrivingBody:

@@ -24,8 +24,7 @@ from ringfence.connectors.sdk.log_limit import LogLimit
 from ringfence.connectors.sdk.request_frames import MOST_HEADERS
 from ringfence.encryption import NoKey
 from ringfence.web import request_body
-from ringfence.web.hooks.arriving_bodies import ArrivingBodies
-from ringfence.web.hooks.limit_exceeded import LimitExceeded
+from ringfence.web.hooks.arriving_bodies import ArrivingBodies, LimitExceeded
 from ringfence.web.hooks.link import Link, Unreachable
 from ringfence.web.hooks.links import Links
 
