@@ -38,15 +38,14 @@ def read(model: type[M], condition: str, *values: str | int) -> list[M]:
 
 
 def among(column: str, values: Collection[object]) -> str:
-    """Return the condition that the column has one of these values, of which there is at least one."""
-    return f"{column} IN ({', '.join(['%s'] * len(values))})"
+    """Return the condition that the column has one of these values. Without any, no row meets it."""
+    # PostgreSQL refuses an empty list, which SQLite accepts.
+    return f"{column} IN ({', '.join(['%s'] * len(values))})" if values else "1 = 0"
 
 
 def update(model: type[Model], changes: str, condition: str, *values: str | int) -> int:
     """Change the rows that meet the condition, and return how many. values: of the changes, then of the condition."""
-    with connection.cursor() as cursor:
-        cursor.execute(f"UPDATE {model._meta.db_table} SET {changes} WHERE {condition}", values)  # noqa: S608
-        return int(cursor.rowcount)
+    return _execute(f"UPDATE {model._meta.db_table} SET {changes} WHERE {condition}", values)  # noqa: S608
 
 
 def update_each(model: type[Model], changes: str, condition: str, values: Sequence[Sequence[str | int]]) -> None:
@@ -58,8 +57,13 @@ def update_each(model: type[Model], changes: str, condition: str, values: Sequen
 
 def delete(model: type[Model], condition: str, *values: str | int) -> int:
     """Delete the rows that meet the condition, and return how many."""
+    return _execute(f"DELETE FROM {model._meta.db_table} WHERE {condition}", values)  # noqa: S608
+
+
+def _execute(sql: str, values: Sequence[str | int]) -> int:
+    """Return how many rows the statement met."""
     with connection.cursor() as cursor:
-        cursor.execute(f"DELETE FROM {model._meta.db_table} WHERE {condition}", values)  # noqa: S608
+        cursor.execute(sql, values)
         return int(cursor.rowcount)
 
 

@@ -52,6 +52,12 @@ def test_updates_and_deletions_say_how_many_rows_they_met() -> None:
     assert delete(Startups, among("worker", {"a", "b"}), "a", "b") == 2
 
 
+def test_no_row_is_among_no_values() -> None:
+    insert([Startups(worker="a")])
+    assert read(Startups, f"{among('worker', [])} AND task_attempts = %s", 0) == []
+    assert delete(Startups, among("worker", ())) == 0
+
+
 def test_values_are_no_part_of_a_statement() -> None:
     name = "x'); DROP TABLE mirror_task; --%s"
     upsert([RecordTotals(connector=name, task=0, records=1)], ("records",), ("connector", "task"))

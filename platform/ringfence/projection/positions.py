@@ -58,16 +58,8 @@ def move(role: str, topic: str, topic_id: str, expected: Mapping[int, int], reac
                 raise Superseded(f"{role}-{partition}: another projector has started")
             row.save(force_insert=True)
             continue
-        if not update(
-            TopicPosition,
-            "applied_offset = %s",
-            f"{_HERE} AND topic_id = %s",
-            offset,
-            role,
-            partition,
-            before,
-            topic_id,
-        ):
+        here = f"{_HERE} AND topic_id = %s"
+        if not update(TopicPosition, "applied_offset = %s", here, offset, role, partition, before, topic_id):
             raise Superseded(f"{role}-{partition} is no longer at offset {before}")
 
 

@@ -52,9 +52,9 @@ def write_topics(records: Sequence[TopicStatus]) -> None:
     """Add topics, of which the first record counts, and notice those that were deleted and created again. Inside the
     transaction.
     """
-    newest: dict[tuple[str, str], TopicStatus] = {}
     if not records:
         return
+    newest: dict[tuple[str, str], TopicStatus] = {}
     for one in records:
         key = clean(one.connector), clean(one.topic)
         newest[key] = replace(one, since_ms=newest[key].since_ms if key in newest else one.since_ms)

@@ -1,4 +1,4 @@
-"""Template filters and tags for numbers, times, icons and states."""
+"""Template filters and tags for numbers, times, icons and states, and what people call a connector's class."""
 
 import json
 import re
